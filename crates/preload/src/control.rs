@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Packet information of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct PacketInfo {
     /// Source address of a datagram to send.
     pub source: Option<IpAddr>,
     /// Destination address of a received datagram.
@@ -25,8 +25,8 @@ pub struct Told {
 /// # Safety
 ///
 /// The memory that the message refers to must be valid.
-pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
-    let mut told = Told::default();
+pub unsafe fn read(message: &msghdr) -> Result<PacketInfo, Errno> {
+    let mut packet = PacketInfo::default();
     // SAFETY: as the caller guarantees; the macros stay inside the message's control part.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
@@ -50,17 +50,17 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
                 // SAFETY: the length was checked.
                 let info: in_pktinfo = unsafe { data.cast::<in_pktinfo>().read_unaligned() };
                 let ip = |address: libc::in_addr| Ipv4Addr::from(u32::from_be(address.s_addr));
-                told.source = Some(ip(info.ipi_spec_dst).into());
-                told.local = Some(ip(info.ipi_addr).into());
-                told.interface = info.ipi_ifindex as u32;
+                packet.source = Some(ip(info.ipi_spec_dst).into());
+                packet.local = Some(ip(info.ipi_addr).into());
+                packet.interface = info.ipi_ifindex as u32;
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if has(size_of::<in6_pktinfo>()) => {
                 // SAFETY: the length was checked.
                 let info: in6_pktinfo = unsafe { data.cast::<in6_pktinfo>().read_unaligned() };
                 let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
                 let ip = IpAddr::from(ip).to_canonical();
-                (told.source, told.local) = (Some(ip), Some(ip));
-                told.interface = info.ipi6_ifindex as u32;
+                (packet.source, packet.local) = (Some(ip), Some(ip));
+                packet.interface = info.ipi6_ifindex as u32;
             }
             // One call would send several datagrams.
             (libc::SOL_UDP, libc::UDP_SEGMENT) => return Err(Errno::EINVAL),
@@ -69,8 +69,8 @@ pub unsafe fn read(message: &msghdr) -> Result<Told, Errno> {
         // SAFETY: as above.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
-    told.source = told.source.filter(|ip| !ip.is_unspecified());
-    Ok(told)
+    packet.source = packet.source.filter(|ip| !ip.is_unspecified());
+    Ok(packet)
 }
 
 /// Writes the control messages that the program has requested for a received datagram, as far as
@@ -178,7 +178,7 @@ mod tests {
 
     /// Promise 53.
     #[test]
-    fn what_is_written_is_read_and_what_has_no_room_is_cut() {
+    fn written_messages_are_read_back_or_truncated() {
         let wanted = wants::V4 | wants::V6;
         // SAFETY: only numbers.
         let space = |bytes| unsafe { libc::CMSG_SPACE(bytes) };
@@ -193,14 +193,14 @@ mod tests {
             unsafe { write(&mut whole, wanted, is_v6, &heading(local)) };
             assert_eq!((whole.msg_controllen, whole.msg_flags), (bytes as usize, 0));
             // SAFETY: memory of ours.
-            let told = unsafe { read(&whole) }.expect("whole");
+            let info = unsafe { read(&whole) }.expect("whole");
             let ip = Some(local.parse().expect("an address"));
-            let expected = Told {
+            let expected = PacketInfo {
                 source: ip,
                 local: ip,
                 interface: 7,
             };
-            assert_eq!(told, expected);
+            assert_eq!(info, expected);
         }
         for (words, used) in [(1, 0), (3, 24)] {
             let mut control = [0_u64; 4];
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn control_messages_that_are_cut_off_or_ask_for_segments_are_refused() {
+    fn truncated_and_segmentation_control_messages_are_rejected() {
         let mut control = [0_u64; 4];
         let mut used = 0;
         // SAFETY: memory of ours.
@@ -225,8 +225,8 @@ mod tests {
             assert_eq!(read(&message(&mut control)), Err(Errno::EINVAL));
             for len in [1000, 33, usize::MAX, 1, 0] {
                 place.cast::<usize>().write(len);
-                let told = read(&message(&mut control));
-                assert_eq!(told, Err(Errno::EINVAL), "{len}");
+                let info = read(&message(&mut control));
+                assert_eq!(info, Err(Errno::EINVAL), "{len}");
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{fork, process, real};
 use libc::c_int;
 
 extern "C" fn load() {
-    process::owns();
+    process::claim_memory();
     fork::install();
 }
 

@@ -34,8 +34,8 @@ pub fn of_refusal(refusal: Refusal) -> Errno {
 /// Writes a message to standard error, once per process.
 pub fn say_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if said.insert(text.to_owned()) {
+    let mut printed = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if printed.insert(text.to_owned()) {
         let line = format!("cofferdam: {text}\n");
         // SAFETY: the memory is valid. A failing standard error is no reason to stop.
         unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };

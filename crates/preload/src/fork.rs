@@ -8,39 +8,45 @@ use crate::inside::{self, Inside};
 use crate::{internal, process, table};
 use std::cell::UnsafeCell;
 
-struct Slot(UnsafeCell<Option<(process::Held, table::Held, internal::Held)>>);
+type ForkLocks = (
+    process::PumpLock,
+    table::TableLock,
+    internal::DescriptorLock,
+);
+
+struct Slot(UnsafeCell<Option<ForkLocks>>);
 
 // SAFETY: only the fork handlers use it, and the C library runs them for one fork at a time.
 unsafe impl Sync for Slot {}
 
-static HELD: Slot = Slot(UnsafeCell::new(None));
+static LOCKS: Slot = Slot(UnsafeCell::new(None));
 
 extern "C" fn prepare() {
     if inside::is_inside() {
         // This thread may already have these locks.
         return;
     }
-    let held = (process::hold(), table::hold(), internal::hold());
+    let locks = (process::hold(), table::hold(), internal::hold());
     // SAFETY: see `Slot`.
-    unsafe { *HELD.0.get() = Some(held) };
+    unsafe { *LOCKS.0.get() = Some(locks) };
 }
 
 extern "C" fn parent() {
     // SAFETY: see `Slot`.
-    drop(unsafe { (*HELD.0.get()).take() });
+    drop(unsafe { (*LOCKS.0.get()).take() });
 }
 
 extern "C" fn child() {
     // SAFETY: see `Slot`; the child has one thread.
-    let held = unsafe { (*HELD.0.get()).take() };
-    process::owns();
+    let locks = unsafe { (*LOCKS.0.get()).take() };
+    process::claim_memory();
     // The program must not close the library's descriptors, so the child is inside here.
     let _inside = Inside::enter();
-    if let Some((pump, table, internal)) = held {
+    if let Some((pump, table, internal)) = locks {
         drop((table, internal));
         pump.drop_in_child();
         internal::forget_all();
-        table::is_elsewhere();
+        table::mark_inherited();
     } else {
         // The parent's operation is incomplete in the child, which cannot continue it.
         inside::switch_off();

@@ -1,7 +1,7 @@
 //! Heading of each datagram in the pair of sockets under a UDP socket's descriptor: its source or
 //! its destination.
 
-use crate::said::{self, ADDRESS};
+use crate::accept_message::{self, ADDRESS};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
 /// Length of a heading in bytes.
@@ -46,8 +46,8 @@ impl Heading {
     /// Bytes of the heading.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        bytes[..ADDRESS].copy_from_slice(&said::address(self.remote));
-        let local = said::address(SocketAddr::new(self.local, 0));
+        bytes[..ADDRESS].copy_from_slice(&accept_message::address(self.remote));
+        let local = accept_message::address(SocketAddr::new(self.local, 0));
         bytes[ADDRESS..2 * ADDRESS].copy_from_slice(&local);
         let numbers = [self.interface, self.scope, self.error as u32];
         for (place, number) in bytes[2 * ADDRESS..].chunks_exact_mut(4).zip(numbers) {
@@ -65,8 +65,8 @@ impl Heading {
             bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
         };
         Some(Heading {
-            remote: said::read(&bytes[..ADDRESS])?,
-            local: said::read(&bytes[ADDRESS..2 * ADDRESS])?.ip(),
+            remote: accept_message::read(&bytes[..ADDRESS])?,
+            local: accept_message::read(&bytes[ADDRESS..2 * ADDRESS])?.ip(),
             interface: number(0),
             scope: number(1),
             error: number(2) as i32,

@@ -54,7 +54,7 @@ pub fn adopt(numbers: &[RawFd]) {
 }
 
 /// Removes descriptors that their owner has closed.
-pub fn disown(numbers: &[RawFd]) {
+pub fn forget_closed(numbers: &[RawFd]) {
     for number in numbers {
         mark(*number, false);
     }
@@ -113,13 +113,13 @@ fn lock() -> MutexGuard<'static, Vec<u64>> {
 }
 
 /// Lock during a fork, which keeps the child's copy consistent.
-pub struct Held(
+pub struct DescriptorLock(
     #[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Vec<u64>>,
 );
 
-/// Locks the table of descriptors; see [`Held`].
-pub fn hold() -> Held {
-    Held(lock())
+/// Locks the table of descriptors; see [`DescriptorLock`].
+pub fn hold() -> DescriptorLock {
+    DescriptorLock(lock())
 }
 
 /// Start of the library's range: the program keeps half of the descriptors that the process may

@@ -12,9 +12,11 @@
 //! Rejected: descriptors that only represent a socket, with every call implemented here. The
 //! library would have to imitate poll and epoll on mixed sets, dup, fork and signals.
 
+mod accept_message;
 mod calls;
 mod control;
 mod entry;
+mod epoll_sets;
 mod errors;
 mod fork;
 mod heading;
@@ -23,10 +25,8 @@ mod internal;
 mod process;
 mod pump;
 mod real;
-mod said;
 mod settings;
 mod signals;
 mod table;
 mod udp;
 mod unix;
-mod watched;

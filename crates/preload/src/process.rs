@@ -16,8 +16,8 @@ pub use crate::pump::{Home, Rest};
 /// Largest backlog of a listener, whatever the program requests: Linux's default limit.
 pub const MOST_BACKLOG: u32 = 4096;
 
-/// The pump. See [`Owned`] for the reason why threads may share it.
-static PUMP: Mutex<Option<Owned>> = Mutex::new(None);
+/// The pump. See [`SharedPump`] for the reason why threads may share it.
+static PUMP: Mutex<Option<SharedPump>> = Mutex::new(None);
 static CHANGED: Condvar = Condvar::new();
 
 /// Whether there is a pump. Most waits of most processes can skip the lock.
@@ -29,22 +29,22 @@ pub fn has_pump() -> bool {
 }
 
 /// Settings and key with which the parent was attached.
-type Inherited = Option<(Settings, Option<String>)>;
+type ParentSession = Option<(Settings, Option<String>)>;
 
-static INHERITED: Mutex<Inherited> = Mutex::new(None);
+static INHERITED: Mutex<ParentSession> = Mutex::new(None);
 
-fn inherited() -> MutexGuard<'static, Inherited> {
+fn inherited() -> MutexGuard<'static, ParentSession> {
     INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Pump that several threads use.
-struct Owned(Pump);
+struct SharedPump(Pump);
 
 // SAFETY: a session must stay on one thread only because its parts share reference counts without
 // locks. All of them are in the pump, which is used under the lock.
-unsafe impl Send for Owned {}
+unsafe impl Send for SharedPump {}
 
-fn lock() -> MutexGuard<'static, Option<Owned>> {
+fn lock() -> MutexGuard<'static, Option<SharedPump>> {
     PUMP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -52,7 +52,7 @@ fn lock() -> MutexGuard<'static, Option<Owned>> {
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// Makes this process the owner of the library's memory.
-pub fn owns() {
+pub fn claim_memory() {
     OWNER.store(std::process::id() as i32, Ordering::Relaxed);
 }
 
@@ -78,11 +78,11 @@ pub fn attached<T>(body: impl FnOnce(&mut Pump) -> T) -> Result<T> {
         let inherited = inherited().clone();
         let read = || Settings::read().map(|settings| (settings, None));
         let (settings, key) = inherited.or_else(read).ok_or(Errno::ENETDOWN)?;
-        let made = Pump::new(settings, key).map_err(|why| {
+        let new_pump = Pump::new(settings, key).map_err(|why| {
             say_once(&format!("cannot attach to the dataplane: {why}"));
             Errno::ENETDOWN
         })?;
-        *pump = Some(Owned(made));
+        *pump = Some(SharedPump(new_pump));
         HAS_PUMP.store(true, Ordering::Relaxed);
         start();
     }
@@ -136,16 +136,16 @@ fn start() {
 }
 
 /// Lock on the pump during a fork.
-pub struct Held(MutexGuard<'static, Option<Owned>>);
+pub struct PumpLock(MutexGuard<'static, Option<SharedPump>>);
 
-/// Locks the pump; see [`Held`].
-pub fn hold() -> Held {
-    let mut held = lock();
-    if let Some(owned) = held.as_mut() {
+/// Locks the pump; see [`PumpLock`].
+pub fn hold() -> PumpLock {
+    let mut pump = lock();
+    if let Some(owned) = pump.as_mut() {
         // The child can only read data from the pair.
-        owned.0.give_up_held(Duration::ZERO);
+        owned.0.deliver_buffered(Duration::ZERO);
     }
-    Held(held)
+    PumpLock(pump)
 }
 
 /// Disables the pump in a child that can neither use nor drop its parent's.
@@ -153,7 +153,7 @@ pub fn forget() {
     HAS_PUMP.store(false, Ordering::Relaxed);
 }
 
-impl Held {
+impl PumpLock {
     /// Drops the pump in the child: the session and the library's ends belong to the parent.
     pub fn drop_in_child(mut self) {
         HAS_PUMP.store(false, Ordering::Relaxed);

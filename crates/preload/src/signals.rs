@@ -6,14 +6,14 @@ use std::mem::MaybeUninit;
 
 /// Guard during which no signal handler runs in this thread. A handler that forks, as PostgreSQL's
 /// do, would wait for locks of its own thread.
-pub struct Blocked(MaybeUninit<sigset_t>);
+pub struct SignalGuard(MaybeUninit<sigset_t>);
 
-impl Blocked {
+impl SignalGuard {
     /// Blocks all signals.
-    pub fn all() -> Blocked {
+    pub fn all() -> SignalGuard {
         let (all, mut before) = (u64::MAX, MaybeUninit::<sigset_t>::zeroed());
         set((&raw const all).cast(), before.as_mut_ptr());
-        Blocked(before)
+        SignalGuard(before)
     }
 
     /// Mask before the guard, for calls that wait with it (ppoll(2)).
@@ -22,7 +22,7 @@ impl Blocked {
     }
 }
 
-impl Drop for Blocked {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         set(self.before(), std::ptr::null_mut());
     }
@@ -48,11 +48,11 @@ pub fn may_end_calls() -> bool {
     (1..=libc::SIGRTMAX()).any(|signal| {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: the pointer is valid for the answer.
-        let known = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+        let result = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
         // SAFETY: the value is filled or all zeros.
         let action = unsafe { action.assume_init() };
         let is_handled = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
-        known == 0 && is_handled && action.sa_flags & libc::SA_RESTART == 0
+        result == 0 && is_handled && action.sa_flags & libc::SA_RESTART == 0
     })
 }
 
@@ -74,10 +74,10 @@ mod tests {
         // SAFETY: the handler only counts.
         unsafe { signal(Signal::SIGUSR2, SigHandler::Handler(see)) }.unwrap();
         let before = SigSet::thread_get_mask().unwrap();
-        let blocked = Blocked::all();
+        let guard = SignalGuard::all();
         raise(Signal::SIGUSR2).unwrap();
         assert_eq!(SEEN.load(Ordering::Relaxed), 0);
-        drop(blocked);
+        drop(guard);
         assert_eq!(SEEN.load(Ordering::Relaxed), 1);
         assert_eq!(SigSet::thread_get_mask().unwrap(), before);
     }

@@ -25,7 +25,7 @@ pub enum Stage {
 
 /// State of a connection that calls of the program see.
 #[derive(Debug)]
-pub struct Connected {
+pub struct ConnectionState {
     /// Local address before the connection is open: the dataplane chooses the port.
     local: SocketAddr,
     /// Local address of the open connection.
@@ -66,7 +66,7 @@ enum Watch {
 
 /// State of a listener that calls of the program see.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ListenerState {
     /// Address and port.
     pub local: SocketAddr,
     options: Mutex<TcpOptions>,
@@ -80,14 +80,14 @@ pub struct Listening {
     is_here: AtomicBool,
 }
 
-impl Listening {
+impl ListenerState {
     pub fn new(
         local: SocketAddr,
         options: TcpOptions,
         buffers_bytes: [i32; 2],
         group: u64,
-    ) -> Listening {
-        Listening {
+    ) -> ListenerState {
+        ListenerState {
             local,
             options: Mutex::new(options),
             buffers_bytes: buffers_bytes.map(AtomicI32::new),
@@ -98,15 +98,15 @@ impl Listening {
     }
 
     /// A copy for the process that inherited it.
-    pub fn inherited(&self) -> Listening {
+    pub fn inherited(&self) -> ListenerState {
         let buffers = self.buffers_bytes.each_ref();
         let buffers = buffers.map(|bytes| bytes.load(Ordering::Relaxed));
-        Listening::new(self.local, *self.options(), buffers, self.group)
+        ListenerState::new(self.local, *self.options(), buffers, self.group)
     }
 
     /// Addresses at the dataplane.
     pub fn addresses(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
-        whole(&self.addresses)
+        lock(&self.addresses)
     }
 
     /// Whether this process' pump has the library's end.
@@ -116,13 +116,18 @@ impl Listening {
 
     /// TCP options, which connections inherit.
     pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
-        whole(&self.options)
+        lock(&self.options)
     }
 }
 
-impl Connected {
-    pub fn new(local: SocketAddr, remote: SocketAddr, stage: Stage, is_here: bool) -> Connected {
-        Connected {
+impl ConnectionState {
+    pub fn new(
+        local: SocketAddr,
+        remote: SocketAddr,
+        stage: Stage,
+        is_here: bool,
+    ) -> ConnectionState {
+        ConnectionState {
             local,
             remote,
             stage: AtomicU8::new(stage as u8),
@@ -139,19 +144,19 @@ impl Connected {
     }
 
     /// The connection with these TCP options.
-    pub fn with_options(self, options: TcpOptions) -> Connected {
+    pub fn with_options(self, options: TcpOptions) -> ConnectionState {
         *self.options() = options;
         self
     }
 
     /// TCP options.
     pub fn options(&self) -> MutexGuard<'_, TcpOptions> {
-        whole(&self.options)
+        lock(&self.options)
     }
 
     /// Records a change of the events of an epoll set; `None` removes the connection from it.
-    pub fn watched(&self, set: Set, event: Option<(u32, u64)>) {
-        let mut watch = whole(&self.watch);
+    pub fn record_registration(&self, set: Set, event: Option<(u32, u64)>) {
+        let mut watch = lock(&self.watch);
         *watch = match (*watch, event) {
             (Watch::Nowhere, Some((events, data))) => Watch::In {
                 set,
@@ -171,7 +176,7 @@ impl Connected {
 
     /// Data that the set returns for the connection if the library may report events of the set.
     pub fn in_set(&self, set: Set) -> Option<u64> {
-        match *whole(&self.watch) {
+        match *lock(&self.watch) {
             Watch::In {
                 set: own,
                 data,
@@ -183,12 +188,12 @@ impl Connected {
 
     /// Whether the connection is or was in an epoll set.
     pub fn is_watched(&self) -> bool {
-        !matches!(*whole(&self.watch), Watch::Nowhere)
+        !matches!(*lock(&self.watch), Watch::Nowhere)
     }
 
     /// Records that data was reported to the program, which did not read it through the library.
-    pub fn reads_elsewhere(&self) {
-        *whole(&self.watch) = Watch::Never;
+    pub fn stop_buffering(&self) {
+        *lock(&self.watch) = Watch::Never;
     }
 
     /// Local address. Its port is 0 until a connection that the program opens is open.
@@ -231,13 +236,13 @@ impl Connected {
     }
 
     /// Records the descriptor by which the program uses it.
-    pub fn is_at(&self, fd: RawFd) {
+    pub fn set_descriptor(&self, fd: RawFd) {
         self.fd.store(fd, Ordering::Relaxed);
         hint(fd, true);
     }
 
     /// Records its name in the pump.
-    pub fn is_named(&self, name: u64) {
+    pub fn set_name(&self, name: u64) {
         self.name.store(name, Ordering::Relaxed);
     }
 
@@ -258,9 +263,9 @@ pub enum Kind {
     /// Bound to an address of the dataplane, without a peer.
     Bound(SocketAddr),
     /// Listener.
-    Listener(Arc<Listening>),
+    Listener(Arc<ListenerState>),
     /// Connection.
-    Connection(Arc<Connected>),
+    Connection(Arc<ConnectionState>),
     /// UDP socket.
     Udp(Arc<Udp>),
 }
@@ -309,13 +314,13 @@ static ANY_SETS: AtomicBool = AtomicBool::new(false);
 /// Epoll set with this number.
 pub fn set(fd: RawFd) -> Set {
     ANY_SETS.store(true, Ordering::Relaxed);
-    (fd, *whole(&SETS).entry(fd).or_insert(0))
+    (fd, *lock(&SETS).entry(fd).or_insert(0))
 }
 
 /// Counts the close of a number that may be an epoll set.
 fn set_closes(fd: RawFd) {
     if ANY_SETS.load(Ordering::Relaxed)
-        && let Some(count) = whole(&SETS).get_mut(&fd)
+        && let Some(count) = lock(&SETS).get_mut(&fd)
     {
         *count += 1;
     }
@@ -328,7 +333,7 @@ pub fn may_be_connection(fd: RawFd) -> bool {
 }
 
 /// The open connection of this process' pump under a descriptor, and its inode.
-pub fn connection(fd: RawFd) -> Option<(Arc<Connected>, u64)> {
+pub fn connection(fd: RawFd) -> Option<(Arc<ConnectionState>, u64)> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
     }
@@ -362,17 +367,17 @@ pub fn udp(fd: RawFd) -> Option<(Arc<Udp>, u64, bool)> {
 }
 
 /// Records that a UDP socket has this descriptor.
-pub fn udp_is_at(fd: RawFd) {
+pub fn set_udp_descriptor(fd: RawFd) {
     hint(fd, true);
 }
 
 fn table() -> MutexGuard<'static, Table> {
     static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
-    whole(TABLE.get_or_init(Mutex::default))
+    lock(TABLE.get_or_init(Mutex::default))
 }
 
 /// Locks a mutex. Its data is consistent at any time, so a poisoned lock is acceptable.
-fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -415,7 +420,7 @@ pub fn closes(fd: RawFd) {
         return;
     };
     let mut table = table();
-    let gone = match table.socks.get(&inode) {
+    let is_obsolete = match table.socks.get(&inode) {
         Some(sock) => match &sock.kind {
             Kind::Connection(connected) => {
                 connected.stage() == Stage::Failed || !connected.is_here()
@@ -427,13 +432,13 @@ pub fn closes(fd: RawFd) {
         },
         None => false,
     };
-    if gone {
+    if is_obsolete {
         table.socks.remove(&inode);
     }
 }
 
 /// Records that this process is a child: its parent has the library's ends.
-pub fn is_elsewhere() {
+pub fn mark_inherited() {
     for sock in table().socks.values() {
         match &sock.kind {
             Kind::Connection(connected) => connected.is_here.store(false, Ordering::Relaxed),
@@ -441,7 +446,7 @@ pub fn is_elsewhere() {
                 listening.is_here.store(false, Ordering::Relaxed);
                 INHERITS.store(true, Ordering::Relaxed);
             }
-            Kind::Udp(socket) => socket.is_elsewhere(),
+            Kind::Udp(socket) => socket.mark_inherited(),
             Kind::Bound(_) => {}
         }
     }
@@ -457,13 +462,13 @@ pub fn inherits_listeners() -> bool {
 
 /// Lock on the tables during a fork, which keeps the child's copy consistent, and during changes of
 /// data that a child may read.
-pub struct Held(
+pub struct TableLock(
     #[expect(dead_code, reason = "released when dropped")] MutexGuard<'static, Table>,
     #[expect(dead_code, reason = "released when dropped")]
     MutexGuard<'static, BTreeMap<RawFd, u32>>,
 );
 
 /// Locks the tables.
-pub fn hold() -> Held {
-    Held(table(), whole(&SETS))
+pub fn hold() -> TableLock {
+    TableLock(table(), lock(&SETS))
 }

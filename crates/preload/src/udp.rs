@@ -110,7 +110,7 @@ impl Udp {
         self.name.load(Ordering::Relaxed)
     }
 
-    pub fn is_named(&self, name: u64) {
+    pub fn set_name(&self, name: u64) {
         self.name.store(name, Ordering::Relaxed);
     }
 
@@ -120,7 +120,7 @@ impl Udp {
     }
 
     /// Records that this process is a child: its parent has the library's end.
-    pub fn is_elsewhere(&self) {
+    pub fn mark_inherited(&self) {
         self.is_here.store(false, Ordering::Relaxed);
     }
 
@@ -137,7 +137,7 @@ impl Udp {
     }
 
     /// Records that the process with the library's end has ended and this one cannot replace it.
-    pub fn ends(&self) {
+    pub fn mark_ended(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connected_socket_is_named_by_its_way_and_takes_its_peers_datagrams_alone() {
+    fn a_connected_socket_receives_only_from_its_peer() {
         let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
         let (peer, other) = (SocketAddr::new(ip("10.0.0.2"), 53), ip("10.0.0.3"));
         let mut state = State {

@@ -1,6 +1,6 @@
 //! Pairs of Unix sockets under the program's descriptors.
 
-use crate::{real, watched};
+use crate::{epoll_sets, real};
 use cofferdam_bsd::Result;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -93,7 +93,7 @@ pub fn replace(fd: RawFd, end: OwnedFd) -> Result<()> {
 
 /// Moves `end` to the program's descriptor, also in the epoll sets that contain it.
 pub fn replace_watched(fd: RawFd, end: OwnedFd) -> Result<()> {
-    let mut sets = watched::of(fd);
+    let mut sets = epoll_sets::of(fd);
     // Another process may also have the old end, which would stay in the set unreachably.
     sets.retain(|watch| watch.remove(fd));
     let replaced = replace(fd, end);

@@ -1,10 +1,10 @@
 //! `accept` and `accept4`: they take the next connection of the listener's queue, in any process.
 
 use super::{done, give};
+use crate::accept_message::AcceptMessage;
 use crate::inside::Inside;
 use crate::real;
-use crate::said::Said;
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, ConnectionState, Kind, Sock, Stage};
 use cofferdam_bsd::{Result, write_address};
 use libc::{c_int, sockaddr, socklen_t};
 use nix::errno::Errno;
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn accept4(
         && real::flags(fd).is_ok_and(|(status, _)| status & libc::O_NONBLOCK == 0)
     {
         // The thread blocks on this listener alone, so it serves the listener itself.
-        super::listen::take_part(fd);
+        super::listen::serve_inherited_listener(fd);
         sock = table::find(fd).unwrap_or(sock);
     }
     let Sock { kind, is_v6 } = sock;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn accept4(
         match shown {
             Some(shown) => {
                 write_address(shown.remote, is_v6, address, len)?;
-                known(got.as_raw_fd(), shown, is_v6);
+                register(got.as_raw_fd(), shown, is_v6);
             }
             // The connection is the kernel's, which knows the peer's address.
             None if !address.is_null() => {
@@ -72,16 +72,16 @@ pub unsafe extern "C" fn accept4(
 }
 
 /// Registers an accepted connection for later calls of this process.
-fn known(fd: RawFd, shown: Peer, is_v6: bool) {
+fn register(fd: RawFd, shown: Peer, is_v6: bool) {
     if let Some(Sock {
         kind: Kind::Connection(connected),
         ..
     }) = table::find(fd)
     {
-        connected.is_at(fd);
+        connected.set_descriptor(fd);
     } else if let Some(inode) = real::inode(fd) {
         // The connection was accepted in a child; the library's end is in the listening process.
-        let connected = Connected::new(shown.local, shown.remote, Stage::Open, false);
+        let connected = ConnectionState::new(shown.local, shown.remote, Stage::Open, false);
         let kind = Kind::Connection(Arc::new(connected));
         table::put(inode, Sock { kind, is_v6 });
     }
@@ -100,16 +100,16 @@ fn next(fd: RawFd, flags: c_int) -> Result<(OwnedFd, Option<Peer>)> {
         0 => 0,
         _ => libc::MSG_CMSG_CLOEXEC,
     };
-    let (said, got) = Said::receive(fd, cloexec)?;
-    if let Some(Said::Failure(error)) = said {
+    let (message, got) = AcceptMessage::receive(fd, cloexec)?;
+    if let Some(AcceptMessage::Failure(error)) = message {
         return Err(Errno::from_raw(error));
     }
-    let shown = match said {
-        Some(Said::Connection { local, remote }) => Some(Peer { local, remote }),
-        Some(Said::Kernel) => None,
+    let shown = match message {
+        Some(AcceptMessage::Connection { local, remote }) => Some(Peer { local, remote }),
+        Some(AcceptMessage::Kernel) => None,
         _ => {
             // The process that listened has ended.
-            super::listen::outlive(fd)?;
+            super::listen::take_over(fd)?;
             return next(fd, flags);
         }
     };

@@ -14,8 +14,8 @@ use std::io::IoSliceMut;
 use std::os::fd::RawFd;
 
 /// Whether a descriptor is readable, without waiting.
-fn look(fd: RawFd) -> c_int {
-    wait::look_at(&mut readable(fd), 1)
+fn poll_readable(fd: RawFd) -> c_int {
+    wait::poll_now(&mut readable(fd), 1)
 }
 
 /// Waits until `look` finds something, at most for the descriptor's `SO_RCVTIMEO`.
@@ -48,7 +48,7 @@ pub fn until_readable(fd: RawFd) -> Result<()> {
     if !process::has_pump() || !real::blocks(fd) {
         return Ok(());
     }
-    wait(fd, None, || look(fd))
+    wait(fd, None, || poll_readable(fd))
 }
 
 /// Reads from a connection as a blocking call. Returns `None` if the kernel has the answer. The
@@ -68,11 +68,11 @@ pub fn read(
         taken = process::with_pump(|pump| pump.receive(name, inode, parts)).flatten();
         match taken {
             Some(_) => 1,
-            None => look(fd),
+            None => poll_readable(fd),
         }
     });
     if taken.is_none() {
-        process::with_pump(|pump| pump.give_up(name));
+        process::with_pump(|pump| pump.deliver(name));
     }
     waited?;
     Ok(taken)

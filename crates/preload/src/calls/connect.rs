@@ -2,7 +2,7 @@
 
 use super::{Inet, any, done, inet, udp};
 use crate::inside::Inside;
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, ConnectionState, Kind, Sock, Stage};
 use crate::{process, real, unix};
 use cofferdam_bsd::{Result, read_address};
 use libc::{c_int, sockaddr, socklen_t};
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: sockl
                 },
             },
             Kind::Listener(_) => return done(Err(Errno::EISCONN)),
-            Kind::Udp(_) => return udp::connect(fd, udp::known(fd), address, len),
+            Kind::Udp(_) => return udp::connect(fd, udp::served(fd), address, len),
         },
         None => match inet(fd) {
             Some((Inet::Tcp, is_v6)) => (is_v6, None),
@@ -87,9 +87,9 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
     unix::limit_send(&ours, receive_bytes);
     let filler_bytes = unix::fill(theirs.as_fd());
     let local = SocketAddr::new(local, 0);
-    let shown = Connected::new(local, remote, Stage::Connecting, true).with_options(options);
+    let shown = ConnectionState::new(local, remote, Stage::Connecting, true).with_options(options);
     let shown = Arc::new(shown);
-    shown.is_at(fd);
+    shown.set_descriptor(fd);
     shown.resets_at_close.store(resets, Ordering::Relaxed);
     unix::replace(fd, theirs)?;
     table::remove(before);
@@ -103,7 +103,7 @@ fn open(fd: RawFd, local: IpAddr, remote: SocketAddr, is_v6: bool) -> Result<()>
 }
 
 /// Waits until the connection is open or has failed.
-fn wait(fd: RawFd, shown: &Connected) -> Result<()> {
+fn wait(fd: RawFd, shown: &ConnectionState) -> Result<()> {
     let limit = super::options::timeout(fd, libc::SO_SNDTIMEO);
     match super::wait::for_one(fd, libc::POLLOUT, limit)? {
         0 => Err(Errno::EINPROGRESS),

@@ -6,7 +6,7 @@ use crate::inside::Inside;
 use crate::internal::Internal;
 use crate::pump::{Name, Pump, Source};
 use crate::settings::ANSWER_PATIENCE;
-use crate::table::{self, Kind, Listening, Sock};
+use crate::table::{self, Kind, ListenerState, Sock};
 use crate::{process, real, unix};
 use cofferdam_bsd::{Result, read_address};
 use cofferdam_dataplane::Refusal;
@@ -113,11 +113,11 @@ fn group() -> u64 {
 
 /// Lets a process serve a listener that it has inherited: the process attaches its own session and
 /// shares the listener's addresses. If it may not, the process that listened still serves it.
-pub fn take_part(fd: RawFd) {
+pub fn serve_inherited_listener(fd: RawFd) {
     if !table::inherits_listeners() {
         return;
     }
-    let _one = OneAtATime::enter();
+    let _one = ReplacementGuard::enter();
     if let Some(Sock {
         kind: Kind::Listener(listening),
         is_v6,
@@ -135,8 +135,8 @@ pub fn take_part(fd: RawFd) {
 /// # Errors
 ///
 /// `EINVAL`, as for a listener that was shut down.
-pub fn outlive(fd: RawFd) -> Result<()> {
-    take_part(fd);
+pub fn take_over(fd: RawFd) -> Result<()> {
+    serve_inherited_listener(fd);
     let Some(sock) = table::find(fd) else {
         return Err(Errno::EINVAL);
     };
@@ -144,8 +144,8 @@ pub fn outlive(fd: RawFd) -> Result<()> {
         return Ok(());
     }
     say_once(
-        "the process that listens has ended, and this one, which has the listener from it, cannot \
-         serve it itself: nobody can connect any more; start the program again",
+        "the process that listened has ended, and this process, which inherited its listener, \
+         cannot serve it: nobody can connect any more; restart the program",
     );
     silence(fd, sock)?;
     Err(Errno::EINVAL)
@@ -168,38 +168,38 @@ pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     Ok(())
 }
 
-/// Process of which a thread is in [`OneAtATime`]. It is no lock, as a child would inherit a lock
+/// Process of which a thread is in [`ReplacementGuard`]. It is no lock, as a child would inherit a lock
 /// locked.
-static TAKES_PART: AtomicU32 = AtomicU32::new(0);
+static REPLACING_PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Guard that lets one thread of the process at a time replace sockets under descriptors.
-pub struct OneAtATime;
+pub struct ReplacementGuard;
 
-impl OneAtATime {
-    pub fn enter() -> OneAtATime {
+impl ReplacementGuard {
+    pub fn enter() -> ReplacementGuard {
         let own = std::process::id();
         loop {
-            let held = TAKES_PART.load(Ordering::Relaxed);
+            let owner = REPLACING_PROCESS.load(Ordering::Relaxed);
             let order = (Ordering::Acquire, Ordering::Relaxed);
-            if held != own
-                && TAKES_PART
-                    .compare_exchange(held, own, order.0, order.1)
+            if owner != own
+                && REPLACING_PROCESS
+                    .compare_exchange(owner, own, order.0, order.1)
                     .is_ok()
             {
-                return OneAtATime;
+                return ReplacementGuard;
             }
             std::thread::yield_now();
         }
     }
 }
 
-impl Drop for OneAtATime {
+impl Drop for ReplacementGuard {
     fn drop(&mut self) {
-        TAKES_PART.store(0, Ordering::Release);
+        REPLACING_PROCESS.store(0, Ordering::Release);
     }
 }
 
-fn serve_inherited(fd: RawFd, inherited: &Listening, is_v6: bool) -> Result<()> {
+fn serve_inherited(fd: RawFd, inherited: &ListenerState, is_v6: bool) -> Result<()> {
     let addresses = inherited.addresses().clone();
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     let queue = real::copy_above(fd, 0)?;
@@ -282,7 +282,7 @@ fn serve(
         false => None,
     };
     let (options, buffers) = (super::options::of_kernel(fd), unix::adopt(fd, &theirs));
-    let listening = Arc::new(Listening::new(local, options, buffers, group()));
+    let listening = Arc::new(ListenerState::new(local, options, buffers, group()));
     let shown = listening.clone();
     let added = process::attached(|pump| {
         let source = kernel.map(Source::Kernel);

@@ -6,7 +6,7 @@
 use super::{done, udp, wait};
 use crate::inside::Inside;
 use crate::settings::ANSWER_PATIENCE;
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, ConnectionState, Kind, Sock, Stage};
 use crate::{process, real, unix};
 use cofferdam_bsd::{CLOSED, Counts, Defaults, KEEPALIVE, LISTEN, Result, TcpOptions, memory};
 use cofferdam_bsd::{only_state, tcp_info};
@@ -86,7 +86,7 @@ fn of_the_dataplane(fd: c_int) -> Option<Sock> {
 }
 
 /// Current state of a connection, if it is open and belongs to this process.
-fn info(connected: &Connected) -> Option<ConnectionInfo> {
+fn info(connected: &ConnectionState) -> Option<ConnectionInfo> {
     let name = connected.name();
     let asked = process::with_pump(|pump| pump.ask_info(name)).flatten()?;
     wait::for_answer(ANSWER_PATIENCE, |pump| pump.info(name, asked)).ok()?
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn getsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::getsockopt(fd, level, name, value, len);
     };
-    if let Some(found) = udp::known(fd) {
+    if let Some(found) = udp::served(fd) {
         return udp::getsockopt(&found, (level, name), (value, len));
     }
     let Some(sock) = of_the_dataplane(fd) else {
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn setsockopt(
     let Some(_inside) = Inside::enter() else {
         return real::setsockopt(fd, level, name, value, len);
     };
-    if let Some(found) = udp::known(fd) {
+    if let Some(found) = udp::served(fd) {
         return udp::setsockopt(&found, (level, name), (value, len));
     }
     let Some(sock) = of_the_dataplane(fd) else {
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn setsockopt(
             Kind::Connection(connected) => done(linger(fd, connected, value, len)),
             _ => real::setsockopt(fd, level, name, value, len),
         },
-        (libc::SOL_SOCKET, name) if is_undone(name) => done(Err(Errno::ENOPROTOOPT)),
+        (libc::SOL_SOCKET, name) if is_unsupported(name) => done(Err(Errno::ENOPROTOOPT)),
         (
             libc::SOL_SOCKET,
             libc::SO_PASSCRED | libc::SO_PASSSEC | libc::SO_MAX_PACING_RATE | libc::SO_BUSY_POLL,
@@ -305,7 +305,7 @@ pub unsafe extern "C" fn setsockopt(
 
 /// Whether a `SOL_SOCKET` option concerns the kernel's packet path, which packets of the dataplane
 /// do not take. TCP and UDP sockets refuse it.
-pub fn is_undone(name: c_int) -> bool {
+pub fn is_unsupported(name: c_int) -> bool {
     matches!(
         name,
         libc::SO_ZEROCOPY
@@ -358,8 +358,8 @@ fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
         Kind::Bound(_) | Kind::Udp(_) => {}
         Kind::Listener(listening) => {
             let place = usize::from(name == libc::SO_RCVBUF);
-            if let Some(kept) = listening.buffers_bytes.get(place) {
-                kept.store(bytes, Ordering::Relaxed);
+            if let Some(stored) = listening.buffers_bytes.get(place) {
+                stored.store(bytes, Ordering::Relaxed);
             }
         }
         Kind::Connection(connected) if name == libc::SO_RCVBUF => {
@@ -388,7 +388,12 @@ fn choose_congestion(value: *const c_void, len: socklen_t) -> Result<()> {
 
 /// Sets SO_LINGER. With a time of zero, closing resets the connection. The kernel handles other
 /// times; the close of a pair does not wait.
-fn linger(fd: RawFd, connected: &Connected, value: *const c_void, len: socklen_t) -> Result<()> {
+fn linger(
+    fd: RawFd,
+    connected: &ConnectionState,
+    value: *const c_void,
+    len: socklen_t,
+) -> Result<()> {
     if (len as usize) < size_of::<libc::linger>() {
         return Err(Errno::EINVAL);
     }

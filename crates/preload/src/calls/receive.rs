@@ -73,7 +73,7 @@ const NOBODY: (*mut sockaddr, *mut socklen_t) = (std::ptr::null_mut(), std::ptr:
 
 /// Copies data that was buffered or has arrived during a blocking call. Returns `None` if the
 /// kernel must be asked. For a descriptor that [`table::may_be_connection`].
-fn taken(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssize_t> {
+fn take_data(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssize_t> {
     // A signal handler that has interrupted the library must not enter it again.
     let _inside = Inside::enter().filter(|_| process::has_pump())?;
     let (connected, inode) = table::connection(fd)?;
@@ -101,7 +101,7 @@ fn taken(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ssize_
 unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     // SAFETY: as the caller guarantees.
     let part = unsafe { slices::one_to_fill(bytes, len) }?;
-    taken(fd, &mut [part], flags)
+    take_data(fd, &mut [part], flags)
 }
 
 /// `read(2)`.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
     if table::may_be_connection(fd)
         // SAFETY: as the caller guarantees.
         && let Some(mut all) = unsafe { slices::to_fill(parts, len) }
-        && let Some(taken) = taken(fd, &mut all, 0)
+        && let Some(taken) = take_data(fd, &mut all, 0)
     {
         return taken;
     }
@@ -209,10 +209,10 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
         return real::recvmsg(fd, message, flags);
     }
     // SAFETY: as the caller guarantees.
-    let told = unsafe { message.read() };
+    let header = unsafe { message.read() };
     // SAFETY: as the caller guarantees.
-    if let Some(mut all) = unsafe { slices::to_fill(told.msg_iov, told.msg_iovlen) }
-        && let Some(taken) = taken(fd, &mut all, flags)
+    if let Some(mut all) = unsafe { slices::to_fill(header.msg_iov, header.msg_iovlen) }
+        && let Some(taken) = take_data(fd, &mut all, flags)
     {
         if taken < 0 {
             return taken;

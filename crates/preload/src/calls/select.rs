@@ -166,8 +166,8 @@ pub unsafe extern "C" fn select(
     timeout: *mut timeval,
 ) -> c_int {
     // SAFETY: as the caller guarantees.
-    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
-    let limit = told.map(|time| wait::duration_of(time).ok_or(Errno::EINVAL));
+    let requested = (!timeout.is_null()).then(|| unsafe { timeout.read() });
+    let limit = requested.map(|time| wait::duration_of(time).ok_or(Errno::EINVAL));
     let limit = match limit.transpose() {
         Ok(limit) => limit,
         Err(error) => return give(Err(error)),
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn select(
             read,
             write,
             urgent,
-            wait::place(&mut time),
+            wait::pointer_to(&mut time),
             std::ptr::null(),
         )
     };

@@ -96,7 +96,7 @@ const NOWHERE: (*const sockaddr, socklen_t) = (std::ptr::null(), 0);
 
 /// Passes data to the session. Returns the number of accepted bytes, 0 if the kernel must be asked.
 /// For a descriptor that [`table::may_be_connection`].
-fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
+fn pass_to_session(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
     // A signal handler that has interrupted the library must not enter it again.
     let Some(_inside) = Inside::enter() else {
         return 0;
@@ -111,7 +111,7 @@ fn taken(fd: RawFd, parts: &[IoSlice<'_>]) -> usize {
 }
 
 /// Parts from byte `at` on.
-fn rest(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
+fn remaining(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
     let mut rest = Vec::with_capacity(parts.len());
     for part in parts {
         let skipped = at.min(part.len());
@@ -127,7 +127,7 @@ fn rest(parts: &[IoSlice<'_>], mut at: usize) -> Vec<iovec> {
 }
 
 /// Result of a call before which `sent` bytes were sent.
-fn with(sent: usize, more: ssize_t) -> ssize_t {
+fn total_sent(sent: usize, more: ssize_t) -> ssize_t {
     match (sent, more) {
         (0, more) => more,
         (sent, more) => sent as ssize_t + more.max(0),
@@ -151,9 +151,9 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
     let Some(part) = (unsafe { slices::one(bytes, len) }) else {
         return real::write(fd, bytes, len);
     };
-    match taken(fd, &[part]) {
+    match pass_to_session(fd, &[part]) {
         sent if sent == len => len as ssize_t,
-        sent => with(
+        sent => total_sent(
             sent,
             real::write(fd, part[sent..].as_ptr().cast(), len - sent),
         ),
@@ -178,12 +178,12 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
     let Some(all) = (unsafe { slices::all(parts, usize::try_from(count).unwrap_or(0)) }) else {
         return real::writev(fd, parts, count);
     };
-    let sent = taken(fd, &all);
-    let rest = rest(&all, sent);
+    let sent = pass_to_session(fd, &all);
+    let rest = remaining(&all, sent);
     match (sent, rest.len()) {
         (0, _) => real::writev(fd, parts, count),
         (sent, 0) => sent as ssize_t,
-        (sent, left) => with(sent, real::writev(fd, rest.as_ptr(), left as c_int)),
+        (sent, left) => total_sent(sent, real::writev(fd, rest.as_ptr(), left as c_int)),
     }
 }
 
@@ -227,11 +227,11 @@ pub unsafe extern "C" fn sendto(
     let Some(part) = (unsafe { slices::one(bytes, len) }) else {
         return real::sendto(fd, bytes, len, flags, to);
     };
-    match taken(fd, &[part]) {
+    match pass_to_session(fd, &[part]) {
         sent if sent == len => len as ssize_t,
         sent => {
             let rest = part[sent..].as_ptr().cast();
-            with(sent, real::sendto(fd, rest, len - sent, flags, to))
+            total_sent(sent, real::sendto(fd, rest, len - sent, flags, to))
         }
     }
 }
@@ -244,10 +244,10 @@ pub unsafe extern "C" fn sendto(
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !message.is_null() {
         // SAFETY: as the caller guarantees.
-        let told = unsafe { message.read() };
-        let to = (told.msg_name.cast_const().cast(), told.msg_namelen);
-        let parts = (told.msg_iov.cast_const(), told.msg_iovlen);
-        let control = (told.msg_control, told.msg_controllen);
+        let header = unsafe { message.read() };
+        let to = (header.msg_name.cast_const().cast(), header.msg_namelen);
+        let parts = (header.msg_iov.cast_const(), header.msg_iovlen);
+        let control = (header.msg_control, header.msg_controllen);
         // SAFETY: as the caller guarantees.
         if let Some(sent) = unsafe { datagram_of_parts(fd, parts, to, control, flags) } {
             return sent;
@@ -257,23 +257,23 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
         return real::sendmsg(fd, message, flags);
     }
     // SAFETY: as the caller guarantees.
-    let mut told = unsafe { message.read() };
-    if !told.msg_name.is_null() || told.msg_controllen != 0 {
+    let mut header = unsafe { message.read() };
+    if !header.msg_name.is_null() || header.msg_controllen != 0 {
         return real::sendmsg(fd, message, flags);
     }
     // SAFETY: as the caller guarantees.
-    let Some(all) = (unsafe { slices::all(told.msg_iov, told.msg_iovlen) }) else {
+    let Some(all) = (unsafe { slices::all(header.msg_iov, header.msg_iovlen) }) else {
         return real::sendmsg(fd, message, flags);
     };
-    let sent = taken(fd, &all);
-    let mut rest = rest(&all, sent);
+    let sent = pass_to_session(fd, &all);
+    let mut rest = remaining(&all, sent);
     match (sent, rest.len()) {
         (0, _) => real::sendmsg(fd, message, flags),
         (sent, 0) => sent as ssize_t,
         (sent, left) => {
-            told.msg_iov = rest.as_mut_ptr();
-            told.msg_iovlen = left;
-            with(sent, real::sendmsg(fd, &raw const told, flags))
+            header.msg_iov = rest.as_mut_ptr();
+            header.msg_iovlen = left;
+            total_sent(sent, real::sendmsg(fd, &raw const header, flags))
         }
     }
 }
@@ -298,16 +298,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_session_does_not_take_begins_at_the_next_byte() {
+    fn data_the_session_rejects_starts_at_the_next_byte() {
         let parts = [&b"ab"[..], b"cde", b"f"].map(IoSlice::new);
         let texts = |at| {
-            let rest = rest(&parts, at);
+            let rest = remaining(&parts, at);
             rest.iter().map(|part| part.iov_len).collect::<Vec<_>>()
         };
         assert_eq!(texts(0), [2, 3, 1]);
         assert_eq!(texts(1), [1, 3, 1]);
         assert_eq!(texts(4), [1, 1]);
         assert_eq!(texts(6), [0; 0]);
-        assert_eq!((with(0, -1), with(3, -1), with(3, 2)), (-1, 3, 5));
+        assert_eq!(
+            (total_sent(0, -1), total_sent(3, -1), total_sent(3, 2)),
+            (-1, 3, 5)
+        );
     }
 }

@@ -4,13 +4,13 @@
 //! A wait in this library is no cancellation point (`pthread_cancel`).
 
 use super::give;
+use crate::epoll_sets;
 use crate::inside::{self, Inside};
 use crate::process::{self, Home, Rest};
 use crate::pump::Pump;
 use crate::real;
-use crate::signals::Blocked;
+use crate::signals::SignalGuard;
 use crate::table::{self, Set};
-use crate::watched;
 use cofferdam_bsd::Result;
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, timespec, timeval};
 use nix::errno::Errno;
@@ -31,7 +31,7 @@ pub fn wait(
     signals: *const sigset_t,
     mut look: impl FnMut() -> c_int,
 ) -> Result<c_int> {
-    let blocked = Blocked::all();
+    let blocked = SignalGuard::all();
     let signals = match signals.is_null() {
         true => blocked.before(),
         false => signals,
@@ -44,7 +44,7 @@ pub fn wait(
         revents: 0,
     }; MOST_FDS + 1];
     all[1..=fds.len()].copy_from_slice(fds);
-    process::with_pump(|pump| pump.caller_turns(home));
+    process::with_pump(|pump| pump.run_for_caller(home));
     loop {
         let found = Errno::result(look())?;
         if found != 0 || limit == Some(Duration::ZERO) {
@@ -54,7 +54,7 @@ pub fn wait(
         if left == Some(Duration::ZERO) {
             return Ok(0);
         }
-        let rest = process::with_pump(|pump| pump.caller_rests(home, is_for_data));
+        let rest = process::with_pump(|pump| pump.prepare_caller_wait(home, is_for_data));
         let rest = rest.unwrap_or(Rest::Alone);
         all[0].fd = match rest {
             // There is work to do.
@@ -66,7 +66,7 @@ pub fn wait(
         let waited = inside::outside(|| pause(&mut all[..=fds.len()], left, signals));
         if let Rest::Bell(_) = rest {
             let is_over = is_over(&all[0]) && waited.is_ok();
-            process::with_pump(|pump| pump.caller_woken(is_over, home));
+            process::with_pump(|pump| pump.handle_caller_wake(is_over, home));
         }
         waited?;
     }
@@ -75,7 +75,7 @@ pub fn wait(
 fn pause(fds: &mut [pollfd], left: Option<Duration>, signals: *const sigset_t) -> Result<c_int> {
     let mut time = left.map(timespec_of);
     let fds = (fds.as_mut_ptr(), fds.len() as nfds_t);
-    Errno::result(real::ppoll(fds, place(&mut time), signals))
+    Errno::result(real::ppoll(fds, pointer_to(&mut time), signals))
 }
 
 /// Duration of a C time; `None` if it is negative.
@@ -94,7 +94,7 @@ pub fn timespec_of(time: Duration) -> timespec {
 }
 
 /// Pointer to a time, or null.
-pub fn place(time: &mut Option<timespec>) -> *mut timespec {
+pub fn pointer_to(time: &mut Option<timespec>) -> *mut timespec {
     time.as_mut()
         .map_or(std::ptr::null_mut(), |time| &raw mut *time)
 }
@@ -106,7 +106,7 @@ pub const NOW: timespec = timespec {
 };
 
 /// Readiness of descriptors without waiting; arguments and result as for `ppoll(2)`.
-pub fn look_at(fds: *mut pollfd, count: nfds_t) -> c_int {
+pub fn poll_now(fds: *mut pollfd, count: nfds_t) -> c_int {
     real::ppoll((fds, count), &mut { NOW }, std::ptr::null())
 }
 
@@ -123,10 +123,10 @@ pub unsafe fn timed(
     wait: impl FnOnce(Option<Duration>) -> Result<c_int>,
 ) -> c_int {
     // SAFETY: as the caller guarantees.
-    let told = (!timeout.is_null()).then(|| unsafe { timeout.read() });
-    let kernel = || kernel(place(&mut { told }));
+    let requested = (!timeout.is_null()).then(|| unsafe { timeout.read() });
+    let kernel = || kernel(pointer_to(&mut { requested }));
     // The kernel reports the invalid timeout.
-    let Ok(limit) = limit(told) else {
+    let Ok(limit) = limit(requested) else {
         return kernel();
     };
     let Some(_inside) = Inside::enter().filter(|_| process::has_pump()) else {
@@ -154,7 +154,7 @@ pub unsafe fn poll_at(
     limit: Option<Duration>,
     signals: *const sigset_t,
 ) -> Result<c_int> {
-    let look = || look_at(fds, count);
+    let look = || poll_now(fds, count);
     if count == 0 || count as usize > MOST_FDS {
         return Err(Errno::ENOSYS);
     }
@@ -218,7 +218,7 @@ unsafe fn wait_in_set(
 ) -> Result<c_int> {
     let home = table::set(fd);
     // SAFETY: as the caller guarantees.
-    let look = || unsafe { look_in_set(home, events) };
+    let look = || unsafe { poll_set(home, events) };
     let fds = [readable(fd)];
     wait(&fds, Some(Home::Set(home)), limit, signals, look)
 }
@@ -229,10 +229,10 @@ unsafe fn wait_in_set(
 /// # Safety
 ///
 /// The array must have space for that number of events.
-unsafe fn look_in_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c_int {
+unsafe fn poll_set(home: Set, (events, most): (*mut epoll_event, c_int)) -> c_int {
     let mut count = 0;
     process::with_pump(|pump| {
-        pump.tell_held(home, |data| {
+        pump.report_buffered(home, |data| {
             if count >= most {
                 return false;
             }
@@ -270,12 +270,12 @@ fn join(all: &mut [epoll_event], first: usize) -> usize {
     for place in first..all.len() {
         let event = all[place];
         let (events, data) = (event.events, event.u64);
-        let same = all[..first].iter_mut().find(|told| {
-            let known = told.u64;
-            known == data
+        let same = all[..first].iter_mut().find(|earlier| {
+            let earlier_data = earlier.u64;
+            earlier_data == data
         });
         match same {
-            Some(told) => told.events |= events,
+            Some(earlier) => earlier.events |= events,
             None => {
                 all[left] = event;
                 left += 1;
@@ -323,10 +323,10 @@ pub unsafe extern "C" fn epoll_ctl(
         && table::inherits_listeners()
         && let Some(_inside) = Inside::enter()
     {
-        super::listen::take_part(fd);
+        super::listen::serve_inherited_listener(fd);
     }
     if what == libc::EPOLL_CTL_ADD {
-        watched::is_added(fd);
+        epoll_sets::is_added(fd);
     }
     let done = real::epoll_ctl(set, what, fd, event);
     if done == 0
@@ -334,13 +334,13 @@ pub unsafe extern "C" fn epoll_ctl(
         && let Some(_inside) = Inside::enter()
         && let Some((connected, _)) = table::connection(fd)
     {
-        let told = match what {
+        let registration = match what {
             libc::EPOLL_CTL_DEL => None,
             // SAFETY: the kernel has read it.
             _ => Some(unsafe { event.read_unaligned() }),
         };
-        let told = told.map(|event| (event.events, event.u64));
-        connected.watched(table::set(set), told);
+        let registration = registration.map(|event| (event.events, event.u64));
+        connected.record_registration(table::set(set), registration);
     }
     done
 }
@@ -379,7 +379,7 @@ fn limit(timeout: Option<timespec>) -> Result<Option<Duration>> {
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     let mut time = of_ms(timeout_ms).map(timespec_of);
     // SAFETY: as the caller guarantees.
-    unsafe { ppoll(fds, count, place(&mut time), std::ptr::null()) }
+    unsafe { ppoll(fds, count, pointer_to(&mut time), std::ptr::null()) }
 }
 
 /// `ppoll(2)`.
@@ -444,8 +444,8 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
     let until = Instant::now() + limit;
     loop {
         let found = process::with_pump(|pump| {
-            pump.caller_turns(None);
-            body(pump).ok_or_else(|| pump.caller_rests(None, true))
+            pump.run_for_caller(None);
+            body(pump).ok_or_else(|| pump.prepare_caller_wait(None, true))
         });
         let left = until.saturating_duration_since(Instant::now());
         match found {
@@ -457,7 +457,7 @@ pub fn for_answer<T>(limit: Duration, mut body: impl FnMut(&mut Pump) -> Option<
                 let mut bell = [readable(bell)];
                 let waited = inside::outside(|| pause(&mut bell, Some(left), std::ptr::null()));
                 let is_over = is_over(&bell[0]) && waited.is_ok();
-                process::with_pump(|pump| pump.caller_woken(is_over, None));
+                process::with_pump(|pump| pump.handle_caller_wake(is_over, None));
                 if left.is_zero() {
                     return Err(Errno::ENETDOWN);
                 }
@@ -488,7 +488,7 @@ mod tests {
 
     /// Promise 52.
     #[test]
-    fn events_of_the_kernel_and_of_the_library_are_one_for_each_connection() {
+    fn kernel_and_library_events_merge_per_connection() {
         let event = |events: i32, data: u64| epoll_event {
             events: events as u32,
             u64: data,

@@ -1,10 +1,10 @@
 //! Loss of a session, and attachment to a restarted dataplane.
 
 use super::Pump;
+use crate::accept_message::AcceptMessage;
 use crate::errors::say_once;
 use crate::internal;
 use crate::process;
-use crate::said::Said;
 use crate::settings::{RETRY, Settings};
 use cofferdam_dataplane::Session;
 use nix::errno::Errno;
@@ -13,12 +13,12 @@ use std::time::Instant;
 
 impl Pump {
     /// Handles the end of the session.
-    pub(super) fn lose(&mut self, why: &str) {
+    pub(super) fn handle_session_end(&mut self, why: &str) {
         say_once(&format!(
             "{why}; its connections are reset, and this process attaches again as soon as it can"
         ));
         self.session = None;
-        internal::disown(&std::mem::take(&mut self.numbers));
+        internal::forget_closed(&std::mem::take(&mut self.numbers));
         self.retry_at = Instant::now() + RETRY;
         self.of_place.clear();
         self.of_bound.clear();
@@ -29,14 +29,14 @@ impl Pump {
             if let Some(conn) = self.conns.get_mut(name)
                 && conn.connection().is_some()
             {
-                conn.ended(Some(Errno::ENETDOWN));
+                conn.handle_end(Some(Errno::ENETDOWN));
                 self.dirty.push(name);
             }
         }
-        self.udp_lose();
+        self.udp_handle_session_end();
         for name in self.listeners.names() {
             if let Some(listener) = self.listeners.get_mut(name) {
-                listener.put(Said::Failure(Errno::ENETDOWN as i32), None);
+                listener.put(AcceptMessage::Failure(Errno::ENETDOWN as i32), None);
             }
         }
         process::changed();
@@ -50,7 +50,7 @@ impl Pump {
             return;
         };
         self.use_session(attached);
-        self.udp_return();
+        self.udp_request_again();
         for name in self.listeners.names() {
             let bounds = match self.listeners.get_mut(name) {
                 Some(listener) => std::mem::take(&mut listener.bounds),
@@ -65,9 +65,9 @@ impl Pump {
 }
 
 /// Session, and its descriptors in the library's range.
-pub type Attached = (Session, Vec<RawFd>);
+pub type SessionParts = (Session, Vec<RawFd>);
 
-pub fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<Attached, String> {
+pub fn attach(settings: &Settings, key: Option<&str>) -> std::result::Result<SessionParts, String> {
     let (socket, name) = (&settings.socket, &settings.name);
     let session = match key {
         Some(key) => Session::attach_by_key(socket, name, key),

@@ -2,7 +2,7 @@
 
 use super::Home;
 use crate::internal::Internal;
-use crate::table::{self, Connected, Stage};
+use crate::table::{self, ConnectionState, Stage};
 use crate::unix;
 use cofferdam_dataplane::{Connection, ConnectionOptions, Received, Session};
 use nix::errno::Errno;
@@ -20,7 +20,7 @@ pub struct Conn {
     /// Inode of the program's end.
     inode: u64,
     /// State that calls of the program see.
-    shown: Arc<Connected>,
+    shown: Arc<ConnectionState>,
     /// Connection of the session; `None` after its end.
     connection: Option<Connection>,
     /// Filler bytes in the library's end (see [`unix::fill`]).
@@ -45,7 +45,7 @@ pub struct Conn {
     inbound: VecDeque<Received>,
     inbound_at: usize,
     /// Whether received data is buffered here for a thread that `epoll_wait` has informed.
-    pub is_held: bool,
+    pub is_buffered: bool,
     /// Whether the library's end may contain data that the program has not read.
     is_delivered: bool,
     /// Whether the peer's data has ended, and whether the library's end was shut down for that.
@@ -66,7 +66,7 @@ impl Conn {
     pub fn new(
         end: Internal,
         inode: u64,
-        shown: Arc<Connected>,
+        shown: Arc<ConnectionState>,
         connection: Connection,
         filler_bytes: usize,
     ) -> Conn {
@@ -86,7 +86,7 @@ impl Conn {
             pending_at: 0,
             inbound: VecDeque::new(),
             inbound_at: 0,
-            is_held: false,
+            is_buffered: false,
             is_delivered: false,
             peer_closed: false,
             is_told: false,
@@ -105,7 +105,7 @@ impl Conn {
     }
 
     /// Records that the process ends.
-    pub fn exits(&mut self) {
+    pub fn mark_exiting(&mut self) {
         (self.readable, self.closed, self.exiting) = (true, true, true);
     }
 
@@ -136,7 +136,7 @@ impl Conn {
     }
 
     /// Records the end of the session's connection.
-    pub fn ended(&mut self, error: Option<Errno>) {
+    pub fn handle_end(&mut self, error: Option<Errno>) {
         self.connection = None;
         self.ended = Some(error);
         // A reader must not see an orderly end before the error of a reset.
@@ -179,7 +179,7 @@ impl Conn {
         home: Option<Home>,
     ) -> State {
         match home {
-            Some(home) if self.may_hold(home) => self.is_held = true,
+            Some(home) if self.may_buffer(home) => self.is_buffered = true,
             _ => self.deliver(),
         }
         if let (Some(session), Some(connection)) = (session, self.connection) {
@@ -217,7 +217,7 @@ impl Conn {
         session.abort(connection);
     }
 
-    fn may_hold(&mut self, home: Home) -> bool {
+    fn may_buffer(&mut self, home: Home) -> bool {
         let is_any = !self.inbound.is_empty() && !self.closed && self.ended.is_none();
         let is_there = match home {
             Home::Set(set) => self.shown.in_set(set).is_some(),
@@ -232,14 +232,14 @@ impl Conn {
     }
 
     /// State that calls of the program see.
-    pub fn shown(&self) -> &Connected {
+    pub fn shown(&self) -> &ConnectionState {
         &self.shown
     }
 
     /// Copies buffered data to the program, and moves the rest to the pair. Returns `None` if no
     /// data is buffered.
     pub fn take(&mut self, inode: u64, parts: &mut [IoSliceMut<'_>]) -> Option<usize> {
-        if !self.is_held || self.inode != inode {
+        if !self.is_buffered || self.inode != inode {
             return None;
         }
         let mut taken = 0;
@@ -267,7 +267,7 @@ impl Conn {
 
     /// Sends received data to the program's end.
     pub fn deliver(&mut self) {
-        (self.is_full, self.is_held) = (false, false);
+        (self.is_full, self.is_buffered) = (false, false);
         while let Some(data) = self.inbound.front() {
             match unix::send(self.end.as_fd(), &data[self.inbound_at..]) {
                 Ok(sent) => {

@@ -60,7 +60,7 @@ impl Lead {
     }
 
     /// Gives the bell of a new session to the pump's thread.
-    pub fn is_the_threads(&mut self) {
+    pub fn give_bell_to_thread(&mut self) {
         (self.is_threads, self.is_over) = (true, false);
     }
 
@@ -88,20 +88,20 @@ pub enum Rest {
 
 impl Pump {
     /// Does the pending work for a caller that is about to wait.
-    pub fn caller_turns(&mut self, home: Option<Home>) {
+    pub fn run_for_caller(&mut self, home: Option<Home>) {
         self.lead.at = Instant::now();
         match home {
-            Some(Home::Set(home)) => self.give_up_told(home),
-            Some(Home::Read(_)) | None => self.give_up_held(Duration::ZERO),
+            Some(Home::Set(home)) => self.deliver_reported(home),
+            Some(Home::Read(_)) | None => self.deliver_buffered(Duration::ZERO),
         }
-        self.turn_at(self.holds(home));
+        self.process_for(self.buffering_set(home));
     }
 
     /// Source for which data may be buffered. An epoll set qualifies only while the pump's thread
     /// watches for unread data: not while it leads, and not while it sleeps because another caller
     /// waits. A blocking call qualifies always, because it reads the data or gives it up before it
     /// ends.
-    fn holds(&self, home: Option<Home>) -> Option<Home> {
+    fn buffering_set(&self, home: Option<Home>) -> Option<Home> {
         let looks_after = !self.lead.is_threads && !self.lead.is_waited;
         home.filter(|home| looks_after || matches!(home, Home::Read(_)))
     }
@@ -109,13 +109,13 @@ impl Pump {
     /// Instruction for a caller that has found nothing for itself. `is_for_data`: it may wait for a
     /// connection's data. A caller that waits only for new connections must not lead, as it would
     /// serve the others late, for example when it forks for each.
-    pub fn caller_rests(&mut self, home: Option<Home>, is_for_data: bool) -> Rest {
+    pub fn prepare_caller_wait(&mut self, home: Option<Home>, is_for_data: bool) -> Rest {
         if self.lead.is_waited || self.lead.is_over {
             return Rest::Alone;
         }
         if !is_for_data && !self.conns.is_empty() {
             if !self.lead.is_threads {
-                self.thread_leads();
+                self.lead_in_thread();
                 // The pump's thread has not asked the dataplane to ring.
                 self.lead.kick_thread();
             }
@@ -129,7 +129,7 @@ impl Pump {
             self.lead.wake_thread();
         }
         if self.udp_has_more() || !self.session.as_mut().is_some_and(Session::sleeps) {
-            self.turn_at(self.holds(home));
+            self.process_for(self.buffering_set(home));
             return Rest::Not;
         }
         self.lead.is_waited = true;
@@ -137,15 +137,15 @@ impl Pump {
     }
 
     /// Handles the wake-up of a caller with the bell. `is_over`: the dataplane has closed the bell.
-    pub fn caller_woken(&mut self, is_over: bool, home: Option<Home>) {
+    pub fn handle_caller_wake(&mut self, is_over: bool, home: Option<Home>) {
         (self.lead.is_waited, self.lead.at) = (false, Instant::now());
         self.lead.wake_thread();
         self.lead.is_over |= is_over;
         if is_over {
-            self.thread_leads();
+            self.lead_in_thread();
         }
         self.session_woken();
-        self.turn_at(self.holds(home));
+        self.process_for(self.buffering_set(home));
     }
 
     fn bell(&self) -> Option<RawFd> {
@@ -153,7 +153,7 @@ impl Pump {
         session.descriptors().next().map(|bell| bell.as_raw_fd())
     }
 
-    fn thread_leads(&mut self) {
+    fn lead_in_thread(&mut self) {
         if let Some(bell) = self.bell() {
             self.control(libc::EPOLL_CTL_MOD, bell, libc::EPOLLIN, SESSION);
         }
@@ -164,13 +164,13 @@ impl Pump {
         if let Some(session) = &mut self.session
             && let Err(why) = session.woken()
         {
-            self.lose(&why.to_string());
+            self.handle_session_end(&why.to_string());
         }
     }
 
     /// Handles the wake-up of the pump's thread. `by_session`: the bell or the dataplane's end woke
     /// it.
-    pub fn thread_woken(&mut self, by_session: bool) {
+    pub fn handle_thread_wake(&mut self, by_session: bool) {
         self.lead.sleeps = false;
         if self.lead.is_threads || by_session {
             self.session_woken();
@@ -179,17 +179,17 @@ impl Pump {
     }
 
     /// Does the pending work in the pump's thread, which takes the lead if callers have left it.
-    pub fn thread_turns(&mut self) {
+    pub fn run_in_thread(&mut self) {
         let lead = &self.lead;
         if !lead.is_threads && !lead.is_waited && lead.at.elapsed() >= GRACE {
-            self.thread_leads();
+            self.lead_in_thread();
         }
-        self.give_up_held(GRACE);
-        self.turn();
+        self.deliver_buffered(GRACE);
+        self.process_all();
     }
 
     /// Descriptor that the pump's thread waits for, and the time limit.
-    pub fn thread_rests(&mut self) -> (RawFd, Option<Duration>) {
+    pub fn prepare_thread_wait(&mut self) -> (RawFd, Option<Duration>) {
         let lead = &self.lead;
         let (is_threads, is_waited) = (lead.is_threads, lead.is_waited);
         let is_quiet = is_waited && lead.at.elapsed() >= GRACE;
@@ -204,7 +204,7 @@ impl Pump {
             // The work of this thread may have missed a caller that waits with the bell.
             Some(session) => match session.sleeps() {
                 false => Some(Duration::ZERO),
-                true if (is_threads || is_quiet) && self.held.is_empty() => None,
+                true if (is_threads || is_quiet) && self.buffered.is_empty() => None,
                 true => Some(GRACE),
             },
         };

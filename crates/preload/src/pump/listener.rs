@@ -1,9 +1,9 @@
 //! Listener: connections of the dataplane and of the kernel in one queue.
 
+use crate::accept_message::AcceptMessage;
 use crate::internal::Internal;
 use crate::real;
-use crate::said::Said;
-use crate::table::Listening;
+use crate::table::ListenerState;
 use cofferdam_dataplane::Bound;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -40,7 +40,7 @@ impl Source<Internal> {
     }
 
     /// Next connection, without waiting.
-    fn next(&self) -> Option<(Said, OwnedFd)> {
+    fn next(&self) -> Option<(AcceptMessage, OwnedFd)> {
         match self {
             Source::Kernel(kernel) => {
                 let none = std::ptr::null_mut();
@@ -48,11 +48,11 @@ impl Source<Internal> {
                 let fd = real::accept4(kernel.as_raw_fd(), none, none.cast(), flags);
                 // SAFETY: the descriptor is new and has no other owner.
                 let fd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
-                Some((Said::Kernel, fd))
+                Some((AcceptMessage::Kernel, fd))
             }
             Source::Queue(queue) => loop {
                 let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-                match Said::receive(queue.as_raw_fd(), flags).ok()? {
+                match AcceptMessage::receive(queue.as_raw_fd(), flags).ok()? {
                     (Some(said), Some(fd)) => return Some((said, fd)),
                     // Failures of the other process do not concern this one.
                     (Some(_), None) => {}
@@ -70,7 +70,7 @@ pub struct Listener {
     /// Inode of the program's end.
     pub inode: u64,
     /// State that calls of the program see.
-    pub shown: Arc<Listening>,
+    pub shown: Arc<ListenerState>,
     /// Addresses at the dataplane, with the dataplane's names.
     pub bounds: Vec<(Bound, SocketAddr)>,
     /// Additional source of connections.
@@ -80,14 +80,14 @@ pub struct Listener {
     pub is_v6: bool,
     most: usize,
     /// Messages that the library's end has not accepted yet.
-    queue: VecDeque<(Said, Option<OwnedFd>)>,
+    queue: VecDeque<(AcceptMessage, Option<OwnedFd>)>,
 }
 
 impl Listener {
     pub fn new(
         end: Internal,
         inode: u64,
-        shown: Arc<Listening>,
+        shown: Arc<ListenerState>,
         source: Option<Source<Internal>>,
         (is_v6, backlog): (bool, u32),
     ) -> Listener {
@@ -131,16 +131,16 @@ impl Listener {
     }
 
     /// Queues a connection or an error.
-    pub fn put(&mut self, said: Said, fd: Option<OwnedFd>) {
-        self.queue.push_back((said, fd));
+    pub fn put(&mut self, message: AcceptMessage, fd: Option<OwnedFd>) {
+        self.queue.push_back((message, fd));
         self.advance();
     }
 
     /// Moves messages to the library's end, and connections from the source to the queue.
     pub fn advance(&mut self) {
         loop {
-            while let Some((said, fd)) = self.queue.front() {
-                match self.pass(said, fd.as_ref()) {
+            while let Some((message, fd)) = self.queue.front() {
+                match self.pass(message, fd.as_ref()) {
                     Ok(()) => {
                         self.queue.pop_front();
                     }
@@ -153,15 +153,15 @@ impl Listener {
                 }
             }
             let source = self.source.as_ref().filter(|_| self.is_source_ready);
-            let Some((said, fd)) = source.and_then(Source::next) else {
+            let Some((message, fd)) = source.and_then(Source::next) else {
                 return;
             };
-            self.queue.push_back((said, Some(fd)));
+            self.queue.push_back((message, Some(fd)));
         }
     }
 
-    fn pass(&self, said: &Said, fd: Option<&OwnedFd>) -> Result<(), Errno> {
-        let bytes = said.encode();
+    fn pass(&self, message: &AcceptMessage, fd: Option<&OwnedFd>) -> Result<(), Errno> {
+        let bytes = message.encode();
         let fds: Vec<i32> = fd.map(AsRawFd::as_raw_fd).into_iter().collect();
         let rights = [ControlMessage::ScmRights(&fds)];
         let control: &[ControlMessage<'_>] = if fds.is_empty() { &[] } else { &rights };

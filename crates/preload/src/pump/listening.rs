@@ -3,7 +3,7 @@
 use super::listener::{Listener, Source};
 use super::{LISTENER, Name, Pump, SOURCE};
 use crate::internal::Internal;
-use crate::table::{self, Listening};
+use crate::table::{self, ListenerState};
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{Bound, Refusal, Sharing};
 use nix::errno::Errno;
@@ -52,7 +52,7 @@ impl Pump {
     pub fn add_listener(
         &mut self,
         (ours, inode): (OwnedFd, u64),
-        shown: Arc<Listening>,
+        shown: Arc<ListenerState>,
         source: Option<Source<OwnedFd>>,
         (is_v6, backlog): (bool, u32),
     ) -> Result<Name> {
@@ -90,7 +90,7 @@ impl Pump {
             }
         }
         self.udp_sweep();
-        self.turn();
+        self.process_all();
     }
 
     /// Drops a listener and frees its addresses.

@@ -3,34 +3,34 @@
 //! The pump's thread sleeps until the dataplane or the program has work for it ([`run`]). Calls of
 //! the program that need the session use it under the same lock.
 
-mod asks;
 mod attaching;
+mod buffered;
 mod connection;
-mod held;
 mod lead;
 mod listener;
 mod listening;
+mod queries;
 mod slots;
 mod udp;
 
 pub use lead::{Home, Rest};
 pub use listener::Source;
 pub use slots::Name;
-pub use udp::{Asked, Reuse, Sending};
+pub use udp::{BindOutcome, Reuse, Sending};
 
+use crate::accept_message::AcceptMessage;
 use crate::errors::of_ending;
 use crate::internal::Internal;
-use crate::said::Said;
 use crate::settings::{DATAGRAM_PATIENCE, EXIT_PATIENCE, Settings};
-use crate::table::{self, Connected, Kind, Sock, Stage};
+use crate::table::{self, ConnectionState, Kind, Sock, Stage};
 use crate::{process, unix};
-use attaching::{Attached, attach};
+use attaching::{SessionParts, attach};
+use buffered::BufferedData;
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
     Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
 };
 use connection::{Conn, State};
-use held::HeldData;
 use lead::Lead;
 use listener::Listener;
 use nix::errno::Errno;
@@ -84,7 +84,7 @@ pub struct Pump {
     /// States of connections that the dataplane has reported and nobody has read.
     infos: HashMap<Connection, Box<ConnectionInfo>>,
     dirty: Vec<Name>,
-    held: HeldData,
+    buffered: BufferedData,
     buffer: Box<[u8]>,
     said_farewell: bool,
     lead: Lead,
@@ -124,7 +124,7 @@ impl Pump {
             answers: HashMap::new(),
             infos: HashMap::new(),
             dirty: Vec::new(),
-            held: HeldData::default(),
+            buffered: BufferedData::default(),
             buffer: vec![0; BUFFER_BYTES].into(),
             said_farewell: false,
             lead,
@@ -142,11 +142,11 @@ impl Pump {
         (self.settings.clone(), key)
     }
 
-    fn use_session(&mut self, (session, numbers): Attached) {
+    fn use_session(&mut self, (session, numbers): SessionParts) {
         for fd in session.descriptors() {
             self.watch(fd.as_raw_fd(), libc::EPOLLIN, SESSION);
         }
-        self.lead.is_the_threads();
+        self.lead.give_bell_to_thread();
         self.served = session.served().clone();
         self.udp.set_devices(&self.served.devices);
         self.session = Some(session);
@@ -181,7 +181,7 @@ impl Pump {
     pub fn connect(
         &mut self,
         (ours, inode): (OwnedFd, u64),
-        shown: Arc<Connected>,
+        shown: Arc<ConnectionState>,
         filler_bytes: usize,
     ) -> Result<()> {
         let end = Internal::new(ours)?;
@@ -197,15 +197,15 @@ impl Pump {
         &mut self,
         end: Internal,
         inode: u64,
-        shown: Arc<Connected>,
+        shown: Arc<ConnectionState>,
         connection: Connection,
         filler_bytes: usize,
     ) {
         let fd = end.as_raw_fd();
-        let known = shown.clone();
+        let state = shown.clone();
         let conn = Conn::new(end, inode, shown, connection, filler_bytes);
         let name = self.conns.add(|_| conn);
-        known.is_named(name);
+        state.set_name(name);
         if self.of_place.len() <= connection.place() {
             self.of_place.resize(connection.place() + 1, None);
         }
@@ -227,17 +227,17 @@ impl Pump {
     }
 
     fn named(&self, connection: Connection) -> Option<Name> {
-        let (known, name) = (*self.of_place.get(connection.place())?)?;
-        (known == connection).then_some(name)
+        let (found, name) = (*self.of_place.get(connection.place())?)?;
+        (found == connection).then_some(name)
     }
 
     /// Does all pending work.
-    pub fn turn(&mut self) {
-        self.turn_at(None);
+    pub fn process_all(&mut self) {
+        self.process_for(None);
     }
 
     /// Does all pending work for a thread that waits at `home`.
-    fn turn_at(&mut self, home: Option<Home>) {
+    fn process_for(&mut self, home: Option<Home>) {
         loop {
             while let Some(event) = self.session.as_mut().and_then(Session::next_event) {
                 self.event(event);
@@ -249,7 +249,7 @@ impl Pump {
                 self.serve(name, home);
             }
         }
-        self.udp_turn();
+        self.udp_move_datagrams();
         if let Some(session) = &mut self.session {
             session.flush();
         } else if Instant::now() >= self.retry_at {
@@ -261,10 +261,10 @@ impl Pump {
         let Some(conn) = self.conns.get_mut(name) else {
             return;
         };
-        let (was_full, was_held) = (conn.is_full, conn.is_held);
+        let (was_full, was_buffered) = (conn.is_full, conn.is_buffered);
         let state = conn.serve(self.session.as_mut(), &mut self.buffer, home);
-        if let Some(Home::Set(home)) = home.filter(|_| conn.is_held && !was_held) {
-            self.held.add(home, name);
+        if let Some(Home::Set(home)) = home.filter(|_| conn.is_buffered && !was_buffered) {
+            self.buffered.add(home, name);
         }
         if state == State::Gone {
             self.conns.remove(name);
@@ -294,7 +294,7 @@ impl Pump {
                     && let Some(name) = self.of_bound.remove(&bound)
                     && let Some(listener) = self.listeners.get_mut(name)
                 {
-                    listener.bounds.retain(|(known, _)| *known != bound);
+                    listener.bounds.retain(|(other, _)| *other != bound);
                     self.answers.insert(bound, Err(refusal));
                 } else {
                     if result.is_err() {
@@ -304,7 +304,7 @@ impl Pump {
                 }
                 process::changed();
             }
-            Event::Knock(knock) => self.knock(&knock),
+            Event::Knock(knock) => self.accept_knock(&knock),
             Event::Connected { connection, local } => {
                 let mut options = ConnectionOptions::default();
                 self.with(connection, |conn| options = conn.opened(local));
@@ -328,7 +328,7 @@ impl Pump {
             Event::Sent { connection, .. } => self.with(connection, |_| {}),
             Event::Dead { connection, reason } => {
                 let error = of_ending(reason);
-                self.with(connection, |conn| conn.ended(error));
+                self.with(connection, |conn| conn.handle_end(error));
                 if let Some(place) = self.of_place.get_mut(connection.place()) {
                     *place = None;
                 }
@@ -347,7 +347,7 @@ impl Pump {
     }
 
     /// Accepts a peer's connection: creates a pair, whose program's end is queued at the listener.
-    fn knock(&mut self, knock: &Knock) {
+    fn accept_knock(&mut self, knock: &Knock) {
         let Some(session) = &mut self.session else {
             return;
         };
@@ -360,9 +360,9 @@ impl Pump {
         let Some(local) = at.map(|(_, at)| local(&self.served, *at, knock.remote)) else {
             return session.reject(knock);
         };
-        let made = unix::pair(libc::SOCK_STREAM);
-        let made = made.and_then(|(theirs, ours, inode)| Ok((theirs, Internal::new(ours)?, inode)));
-        let Ok((theirs, ours, inode)) = made else {
+        let pair = unix::pair(libc::SOCK_STREAM);
+        let pair = pair.and_then(|(theirs, ours, inode)| Ok((theirs, Internal::new(ours)?, inode)));
+        let Ok((theirs, ours, inode)) = pair else {
             // No descriptors are left.
             return session.reject(knock);
         };
@@ -376,22 +376,23 @@ impl Pump {
         let buffers = buffers.map(|bytes| bytes.load(Ordering::Relaxed));
         unix::set_buffers(&theirs, buffers);
         unix::limit_send(&ours, buffers[1]);
-        let shown = Connected::new(local, knock.remote, Stage::Open, true).with_options(options);
+        let shown =
+            ConnectionState::new(local, knock.remote, Stage::Open, true).with_options(options);
         let shown = Arc::new(shown);
         let kind = Kind::Connection(shown.clone());
         let is_v6 = listener.is_v6;
         table::put(inode, Sock { kind, is_v6 });
-        let said = Said::Connection {
+        let message = AcceptMessage::Connection {
             local,
             remote: knock.remote,
         };
-        listener.put(said, Some(theirs));
+        listener.put(message, Some(theirs));
         self.add(ours, inode, shown, connection, 0);
     }
 
     /// Handles the events that woke the pump's thread.
-    pub fn woken(&mut self, events: &[libc::epoll_event]) {
-        self.thread_woken(events.iter().any(|event| event.u64 & KIND == SESSION));
+    pub fn handle_events(&mut self, events: &[libc::epoll_event]) {
+        self.handle_thread_wake(events.iter().any(|event| event.u64 & KIND == SESSION));
         for event in events {
             let (bits, data) = (event.events as i32, event.u64);
             let name = data & !KIND;
@@ -431,16 +432,16 @@ impl Pump {
         let names = self.conns.names();
         for name in &names {
             if let Some(conn) = self.conns.get_mut(*name) {
-                conn.exits();
+                conn.mark_exiting();
                 self.dirty.push(*name);
             }
         }
-        self.udp_exits();
+        self.udp_flush();
         let began = Instant::now();
         let until = began + EXIT_PATIENCE;
         let mut asked = false;
         loop {
-            self.turn();
+            self.process_all();
             let has_sent = self.udp_is_finished() || began.elapsed() >= DATAGRAM_PATIENCE;
             let Some(session) = &mut self.session else {
                 return;
@@ -457,7 +458,7 @@ impl Pump {
                 return;
             }
             if let Err(why) = session.wait(Some(Duration::from_millis(20))) {
-                self.lose(&why.to_string());
+                self.handle_session_end(&why.to_string());
                 return;
             }
         }
@@ -478,8 +479,8 @@ pub fn run() {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS];
     loop {
         let Some((epoll, timeout)) = process::with_pump(|pump| {
-            pump.thread_turns();
-            pump.thread_rests()
+            pump.run_in_thread();
+            pump.prepare_thread_wait()
         }) else {
             return;
         };
@@ -497,6 +498,6 @@ pub fn run() {
         // SAFETY: the array has space for that number of events.
         let count = unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), most, timeout_ms) };
         let count = usize::try_from(count).unwrap_or(0);
-        process::with_pump(|pump| pump.woken(&events[..count]));
+        process::with_pump(|pump| pump.handle_events(&events[..count]));
     }
 }

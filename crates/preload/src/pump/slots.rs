@@ -38,9 +38,9 @@ impl<T> Slots<T> {
 
     pub fn remove(&mut self, name: Name) -> Option<T> {
         self.get_mut(name)?;
-        let gone = self.places.get_mut(name as u32 as usize)?.1.take();
+        let removed = self.places.get_mut(name as u32 as usize)?.1.take();
         self.free.push(name as u32);
-        gone
+        removed
     }
 
     /// Whether no slot is in use.

@@ -50,13 +50,13 @@ pub struct UdpSockets {
 
 /// Result of a request for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum BindOutcome {
     /// Another socket of this process has the address and shares it.
-    Given,
+    Shared,
     /// The address is refused.
     Refused(Refusal),
     /// The dataplane will answer, see [`Pump::answer`].
-    Waits(Bound),
+    Pending(Bound),
 }
 
 /// Way of a datagram.
@@ -132,7 +132,7 @@ impl Pump {
             has_spilled: false,
         };
         let name = self.udp.sockets.add(|_| socket);
-        shown.is_named(name);
+        shown.set_name(name);
         self.watch(fd, libc::EPOLLIN | libc::EPOLLET, UDP | name);
         Ok((name, shown))
     }
@@ -149,7 +149,7 @@ impl Pump {
     }
 
     /// Limits the queued datagrams to the size that the program has set (`SO_RCVBUF`).
-    pub fn udp_limit(&mut self, name: Name, bytes: i32) {
+    pub fn udp_limit_queue(&mut self, name: Name, bytes: i32) {
         if let Some(socket) = self.udp.sockets.get_mut(name) {
             unix::limit_send(&socket.end, bytes);
         }
@@ -160,7 +160,7 @@ impl Pump {
     /// # Errors
     ///
     /// `ENETDOWN` if the dataplane is not running.
-    pub fn udp_ask(&mut self, name: Name, local: SocketAddr) -> Result<Asked> {
+    pub fn udp_request_address(&mut self, name: Name, local: SocketAddr) -> Result<BindOutcome> {
         let session = self.session.as_mut().ok_or(Errno::ENETDOWN)?;
         let sockets = &mut self.udp.sockets;
         let Some(reuse) = sockets.get_mut(name).map(|socket| socket.reuse) else {
@@ -176,13 +176,13 @@ impl Pump {
             };
             let mut all = all;
             if !all(|reuse| reuse.address) && !all(|reuse| reuse.port) {
-                return Ok(Asked::Refused(Refusal::InUse));
+                return Ok(BindOutcome::Refused(Refusal::InUse));
             }
             place.users.push(name);
             if let Some(socket) = sockets.get_mut(name) {
                 socket.places.push((bound, local));
             }
-            return Ok(Asked::Given);
+            return Ok(BindOutcome::Shared);
         }
         let bound = session.udp_bind(local);
         session.flush();
@@ -191,7 +191,7 @@ impl Pump {
         if let Some(socket) = sockets.get_mut(name) {
             socket.places.push((bound, local));
         }
-        Ok(Asked::Waits(bound))
+        Ok(BindOutcome::Pending(bound))
     }
 
     /// Removes an address that the dataplane has refused.
@@ -199,13 +199,13 @@ impl Pump {
         let users = self.udp.places.remove(bound).map(|place| place.users);
         for name in users.unwrap_or_default() {
             if let Some(socket) = self.udp.sockets.get_mut(name) {
-                socket.places.retain(|(known, _)| *known != bound);
+                socket.places.retain(|(other, _)| *other != bound);
             }
         }
     }
 
     /// Releases all addresses of a socket at the dataplane.
-    pub fn udp_leave(&mut self, name: Name) {
+    pub fn udp_release(&mut self, name: Name) {
         let socket = self.udp.sockets.get_mut(name);
         let places = socket.map(|socket| std::mem::take(&mut socket.places));
         for (bound, _) in places.unwrap_or_default() {
@@ -221,9 +221,9 @@ impl Pump {
     }
 
     /// Whether a socket has an address at the dataplane for datagrams to `remote`.
-    pub fn udp_is_placed(&mut self, name: Name, remote: IpAddr) -> bool {
+    pub fn udp_has_address(&mut self, name: Name, remote: IpAddr) -> bool {
         let socket = self.udp.sockets.get_mut(name);
-        socket.is_some_and(|socket| socket.place(remote, None).is_some())
+        socket.is_some_and(|socket| socket.address_for(remote, None).is_some())
     }
 
     /// Drops UDP sockets that the program has closed.
@@ -238,14 +238,14 @@ impl Pump {
 
     /// Drops a socket that the program has closed, or whose address was refused.
     pub fn drop_udp(&mut self, name: Name) {
-        self.udp_leave(name);
+        self.udp_release(name);
         if let Some(socket) = self.udp.sockets.remove(name) {
             table::remove(socket.inode);
         }
     }
 
     /// Handles the end of the session.
-    pub(in crate::pump) fn udp_lose(&mut self) {
+    pub(in crate::pump) fn udp_handle_session_end(&mut self) {
         let places = self.udp.places.take_all();
         self.udp.lost.extend(places);
         for name in self.udp.sockets.names() {
@@ -256,10 +256,10 @@ impl Pump {
     }
 
     /// Requests the sockets' addresses again in a new session.
-    pub(in crate::pump) fn udp_return(&mut self) {
+    pub(in crate::pump) fn udp_request_again(&mut self) {
         for place in std::mem::take(&mut self.udp.lost) {
             for name in place.users {
-                let _ = self.udp_ask(name, place.local);
+                let _ = self.udp_request_address(name, place.local);
             }
         }
     }
@@ -272,7 +272,7 @@ impl Pump {
     }
 
     /// Sends the datagrams that are in the pairs of the ending process.
-    pub(in crate::pump) fn udp_exits(&mut self) {
+    pub(in crate::pump) fn udp_flush(&mut self) {
         let names = self.udp.sockets.names();
         self.udp.unsent.extend(names);
     }

@@ -1,7 +1,7 @@
 //! `bind` of UDP sockets.
 
-use super::making::{ask, ask_for_any_port, make};
-use crate::calls::listen::{OneAtATime, ask_all};
+use super::replacement::{ask, ask_for_any_port, prepare};
+use crate::calls::listen::{ReplacementGuard, ask_all};
 use crate::calls::{done, kernel_name};
 use crate::errors::of_refusal;
 use crate::pump::Pump;
@@ -37,7 +37,7 @@ pub fn bind(fd: RawFd, is_v6: bool, address: *const sockaddr, len: socklen_t) ->
 }
 
 fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
-    let _one = OneAtATime::enter();
+    let _one = ReplacementGuard::enter();
     if kernel_name(fd)?.port() != 0 {
         return Err(Errno::EINVAL);
     }
@@ -47,10 +47,10 @@ fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
         is_bound: true,
         peer: None,
     };
-    let made = make(fd, is_v6, state)?;
+    let pending = prepare(fd, is_v6, state)?;
     let port = match local.port() {
-        0 => ask_for_any_port(made.name(), local.ip(), 0),
-        port => match ask(made.name(), local) {
+        0 => ask_for_any_port(pending.name(), local.ip(), 0),
+        port => match ask(pending.name(), local) {
             Ok(Ok(())) => Ok(port),
             Ok(Err(refusal)) => Err(of_refusal(refusal)),
             Err(error) => Err(error),
@@ -59,11 +59,11 @@ fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
     match port {
         Ok(port) => {
             // No other thread knows the socket yet.
-            process::with_pump(|_| made.found.shown.with(|state| state.port = port));
-            made.place(false).map(drop)
+            process::with_pump(|_| pending.found.shown.with(|state| state.port = port));
+            pending.install(false).map(drop)
         }
         Err(error) => {
-            made.give_up();
+            pending.discard();
             Err(error)
         }
     }
@@ -72,7 +72,7 @@ fn bind_own(fd: RawFd, local: SocketAddr, is_v6: bool) -> Result<()> {
 /// Serves a socket that the kernel has bound to all its addresses. `is_chosen`: the program named
 /// the port.
 fn bind_wide(fd: RawFd, is_v6: bool, is_chosen: bool) -> Result<()> {
-    let _one = OneAtATime::enter();
+    let _one = ReplacementGuard::enter();
     let at = kernel_name(fd)?;
     let state = State {
         ip: at.ip(),
@@ -80,8 +80,8 @@ fn bind_wide(fd: RawFd, is_v6: bool, is_chosen: bool) -> Result<()> {
         is_bound: true,
         peer: None,
     };
-    let made = make(fd, is_v6, state)?;
-    let answers = ask_all(fd, is_v6, at.port(), |local| ask(made.name(), local))?;
+    let pending = prepare(fd, is_v6, state)?;
+    let answers = ask_all(fd, is_v6, at.port(), |local| ask(pending.name(), local))?;
     let is_served = answers.iter().any(|answer| matches!(answer, Ok(Ok(()))));
     let refused = answers.into_iter().find_map(|answer| match answer {
         Ok(Err(Refusal::InUse)) if is_chosen => Some(Errno::EADDRINUSE),
@@ -89,9 +89,9 @@ fn bind_wide(fd: RawFd, is_v6: bool, is_chosen: bool) -> Result<()> {
         _ => None,
     });
     match (is_served, refused) {
-        (true, None) => made.place(true).map(drop),
+        (true, None) => pending.install(true).map(drop),
         (_, refused) => {
-            made.give_up();
+            pending.discard();
             // Only the kernel serves the socket, unless there is an error.
             refused.map_or(Ok(()), Err)
         }

@@ -1,7 +1,7 @@
 //! `connect` of UDP sockets.
 
-use super::Found;
-use super::making::{give_address, toward};
+use super::UdpSocket;
+use super::replacement::{give_address, toward};
 use crate::calls::done;
 use crate::udp::{Peer, State};
 use crate::{process, real, table};
@@ -12,7 +12,12 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 /// `connect(2)`. `found` is the socket if the dataplane already serves it.
-pub fn connect(fd: RawFd, found: Option<Found>, address: *const sockaddr, len: socklen_t) -> c_int {
+pub fn connect(
+    fd: RawFd,
+    found: Option<UdpSocket>,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> c_int {
     let kernel = || real::connect(fd, address, len);
     if let Some(found) = &found
         && len as usize >= size_of::<sa_family_t>()
@@ -45,13 +50,13 @@ fn family(address: *const sockaddr) -> Result<c_int> {
     Ok(sa_family_t::from_ne_bytes(bytes).into())
 }
 
-fn enter(found: &Found, remote: SocketAddr, at: (*const sockaddr, socklen_t)) -> Result<()> {
+fn enter(found: &UdpSocket, remote: SocketAddr, at: (*const sockaddr, socklen_t)) -> Result<()> {
     let Some(kernel) = found.shown.kernel() else {
         // The parent filters received datagrams and would not know the peer.
         return Err(Errno::EOPNOTSUPP);
     };
     let name = found.shown.name();
-    let way = process::with_pump(|pump| pump.udp_way(name, remote)).flatten();
+    let way = process::with_pump(|pump| pump.udp_peer_for(name, remote)).flatten();
     let way = way.ok_or(Errno::ENETDOWN)?;
     if way.is_kernels {
         Errno::result(real::connect(kernel, at.0, at.1))?;
@@ -60,7 +65,7 @@ fn enter(found: &Found, remote: SocketAddr, at: (*const sockaddr, socklen_t)) ->
         return Ok(());
     }
     let (is_own, is_reached, is_placed) = process::attached(|pump| {
-        let is_placed = pump.udp_is_placed(name, remote.ip());
+        let is_placed = pump.udp_has_address(name, remote.ip());
         let served = pump.last_served();
         let ip = remote.ip();
         let is_reached = served.reaches(ip) && !served.is_broadcast(ip);
@@ -79,7 +84,7 @@ fn enter(found: &Found, remote: SocketAddr, at: (*const sockaddr, socklen_t)) ->
     Ok(())
 }
 
-fn set_peer(found: &Found, peer: Option<Peer>) -> Option<State> {
+fn set_peer(found: &UdpSocket, peer: Option<Peer>) -> Option<State> {
     let before = process::with_pump(|_| {
         found.shown.with(|state| {
             let before = *state;
@@ -104,14 +109,14 @@ fn set_peer(found: &Found, peer: Option<Peer>) -> Option<State> {
 }
 
 /// Removes the peer, and the port unless the program has bound it.
-fn leave(found: &Found) -> Result<()> {
+fn leave(found: &UdpSocket) -> Result<()> {
     if !found.shown.is_here() {
         return Err(Errno::EOPNOTSUPP);
     }
     let before = set_peer(found, None);
     if before.is_some_and(|before| !before.is_bound && before.peer.is_some()) {
         let name = found.shown.name();
-        process::with_pump(|pump| pump.udp_leave(name));
+        process::with_pump(|pump| pump.udp_release(name));
         let _held = table::hold();
         found.shown.with(|state| state.port = 0);
     }

@@ -5,11 +5,11 @@
 
 mod bind;
 mod connect;
-mod making;
 mod options;
-mod outlive;
 mod receive;
+mod replacement;
 mod send;
+mod takeover;
 
 pub use bind::bind;
 pub use connect::connect;
@@ -26,7 +26,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// UDP socket that the dataplane serves.
-pub struct Found {
+pub struct UdpSocket {
     pub fd: RawFd,
     pub shown: Arc<Udp>,
     pub inode: u64,
@@ -34,9 +34,9 @@ pub struct Found {
 }
 
 /// The socket under a descriptor. The caller is already inside.
-pub fn known(fd: RawFd) -> Option<Found> {
+pub fn served(fd: RawFd) -> Option<UdpSocket> {
     let (shown, inode, is_v6) = table::udp(fd)?;
-    Some(Found {
+    Some(UdpSocket {
         fd,
         shown,
         inode,
@@ -45,12 +45,12 @@ pub fn known(fd: RawFd) -> Option<Found> {
 }
 
 /// The socket under a descriptor for a call of the program. The guard keeps the thread inside.
-pub fn enter(fd: RawFd) -> Option<(Inside, Found)> {
+pub fn enter(fd: RawFd) -> Option<(Inside, UdpSocket)> {
     if !table::has_udp() {
         return None;
     }
     let inside = Inside::enter()?;
-    Some((inside, known(fd)?))
+    Some((inside, served(fd)?))
 }
 
 /// Implements `getsockname` and `getpeername`.
@@ -70,7 +70,7 @@ pub fn name(
 }
 
 /// Implements `shutdown(2)`, which also shuts down a socket without a peer, and reports that.
-pub fn shutdown(found: &Found, how: c_int) -> c_int {
+pub fn shutdown(found: &UdpSocket, how: c_int) -> c_int {
     if !(libc::SHUT_RD..=libc::SHUT_RDWR).contains(&how) {
         return super::done(Err(Errno::EINVAL));
     }

@@ -1,8 +1,8 @@
 //! Options of UDP sockets. The kernel socket stores them and answers as Linux does.
 
-use super::Found;
+use super::UdpSocket;
 use crate::calls::done;
-use crate::calls::options::{is_undone, put};
+use crate::calls::options::{is_unsupported, put};
 use crate::udp::wants;
 use crate::{process, real};
 use cofferdam_bsd::memory;
@@ -17,7 +17,7 @@ const MEMINFO_DROPS: usize = 8;
 fn is_refused(level: c_int, name: c_int) -> bool {
     match level {
         libc::SOL_SOCKET => {
-            is_undone(name)
+            is_unsupported(name)
                 || matches!(
                     name,
                     libc::SO_TIMESTAMP
@@ -46,7 +46,7 @@ fn is_refused(level: c_int, name: c_int) -> bool {
 }
 
 /// Whether the option concerns the queued datagrams, which are in the pair.
-fn is_the_pairs(level: c_int, name: c_int) -> bool {
+fn is_pair_option(level: c_int, name: c_int) -> bool {
     level == libc::SOL_SOCKET
         && matches!(
             name,
@@ -56,7 +56,7 @@ fn is_the_pairs(level: c_int, name: c_int) -> bool {
 
 /// `setsockopt(2)`.
 pub fn setsockopt(
-    found: &Found,
+    found: &UdpSocket,
     (level, name): (c_int, c_int),
     (value, len): (*const c_void, socklen_t),
 ) -> c_int {
@@ -65,7 +65,7 @@ pub fn setsockopt(
     }
     let Some(kernel) = found.shown.kernel() else {
         // A child has only the pair.
-        return match is_the_pairs(level, name) {
+        return match is_pair_option(level, name) {
             true => real::setsockopt(found.fd, level, name, value, len),
             false => done(Err(Errno::ENOPROTOOPT)),
         };
@@ -74,7 +74,7 @@ pub fn setsockopt(
     if set != 0 {
         return set;
     }
-    if is_the_pairs(level, name) {
+    if is_pair_option(level, name) {
         real::setsockopt(found.fd, level, name, value, len);
     }
     let number = || match len {
@@ -86,7 +86,7 @@ pub fn setsockopt(
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
             let (own, bytes) = (found.shown.name(), number());
-            process::with_pump(|pump| pump.udp_limit(own, bytes));
+            process::with_pump(|pump| pump.udp_limit_queue(own, bytes));
         }
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => found.shown.set_wants(wants::V4, number() != 0),
         (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) => {
@@ -99,7 +99,7 @@ pub fn setsockopt(
 
 /// `getsockopt(2)`.
 pub fn getsockopt(
-    found: &Found,
+    found: &UdpSocket,
     (level, name): (c_int, c_int),
     (value, len): (*mut c_void, *mut socklen_t),
 ) -> c_int {

@@ -1,7 +1,7 @@
 //! `recv` and related calls on UDP sockets.
 
-use super::Found;
-use super::outlive::outlive;
+use super::UdpSocket;
+use super::takeover::take_over;
 use crate::calls::blocking;
 use crate::control;
 use crate::heading::{self, Heading};
@@ -19,7 +19,7 @@ const FEW: usize = 8;
 /// # Safety
 ///
 /// As for the system call, except that the memory must be valid.
-pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Result<ssize_t> {
+pub unsafe fn recvmsg(found: &UdpSocket, message: &mut msghdr, flags: c_int) -> Result<ssize_t> {
     if flags & libc::MSG_ERRQUEUE != 0 {
         // Only the kernel socket has an error queue.
         let kernel = found.shown.kernel().ok_or(Errno::EAGAIN)?;
@@ -43,7 +43,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
             true if waits => Ok(0),
             true => Err(Errno::EAGAIN),
             false => {
-                let found = outlive(found)?;
+                let found = take_over(found)?;
                 // SAFETY: as the caller guarantees.
                 unsafe { recvmsg(&found, message, flags) }
             }
@@ -71,7 +71,7 @@ pub unsafe fn recvmsg(found: &Found, message: &mut msghdr, flags: c_int) -> Resu
 
 /// Receives the next message of the pair. The heading is `None` if the pair has ended.
 unsafe fn take(
-    found: &Found,
+    found: &UdpSocket,
     message: &msghdr,
     flags: c_int,
 ) -> Result<(Option<Heading>, ssize_t, c_int)> {
@@ -116,7 +116,7 @@ unsafe fn take(
 }
 
 /// Bytes of the next datagram (`FIONREAD`).
-pub fn waiting(found: &Found) -> c_int {
+pub fn waiting(found: &UdpSocket) -> c_int {
     // SAFETY: all zeros are a valid value.
     let mut own: msghdr = unsafe { std::mem::zeroed() };
     let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;

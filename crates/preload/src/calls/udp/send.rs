@@ -1,8 +1,8 @@
 //! `send` and related calls on UDP sockets.
 
-use super::Found;
-use super::making::{give_address, toward};
-use super::outlive::outlive;
+use super::UdpSocket;
+use super::replacement::{give_address, toward};
+use super::takeover::take_over;
 use crate::control;
 use crate::heading::{self, Heading};
 use crate::inside;
@@ -31,17 +31,17 @@ pub struct Message<'a> {
 ///
 /// As for `sendmsg(2)`, except that the memory must be valid.
 pub unsafe fn send(fd: RawFd, message: &Message<'_>) -> Option<Result<ssize_t>> {
-    let known = super::known(fd);
-    if known.is_none() && message.to.0.is_null() {
+    let served = super::served(fd);
+    if served.is_none() && message.to.0.is_null() {
         return None;
     }
     // SAFETY: as the caller guarantees.
     let to = match unsafe { address(message.to) } {
         Ok(to) => to,
-        Err(_) if known.is_none() => return None,
+        Err(_) if served.is_none() => return None,
         Err(error) => return Some(Err(error)),
     };
-    let found = match (known, to) {
+    let found = match (served, to) {
         (Some(found), _) => found,
         (None, Some(to)) => match toward(fd, to) {
             Ok(found) => found?,
@@ -63,7 +63,7 @@ unsafe fn address((to, len): (*const sockaddr, socklen_t)) -> Result<Option<Sock
 }
 
 unsafe fn send_from(
-    found: &Found,
+    found: &UdpSocket,
     to: Option<SocketAddr>,
     message: &Message<'_>,
 ) -> Result<ssize_t> {
@@ -99,7 +99,7 @@ unsafe fn send_from(
         }
         Sending::Pair(heading) => match through_pair(found.fd, &heading, message.parts, flags) {
             Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                let found = outlive(found)?;
+                let found = take_over(found)?;
                 // SAFETY: as the caller guarantees.
                 unsafe { send_from(&found, to, message) }
             }
@@ -110,7 +110,7 @@ unsafe fn send_from(
 }
 
 fn way(
-    found: &Found,
+    found: &UdpSocket,
     parts: &[IoSlice<'_>],
     to: Option<SocketAddr>,
     source: Option<IpAddr>,

@@ -17,7 +17,7 @@ const MOST_AT_ONCE: usize = 256;
 
 /// Part of a pair's datagrams that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Collected {
+enum CollectOutcome {
     All,
     Part,
     NoRoom,
@@ -42,7 +42,7 @@ impl Pump {
             let Some(socket) = self.udp.sockets.get_mut(name) else {
                 return;
             };
-            socket.hears(remote, false);
+            socket.record_datagram(remote, false);
             if socket.deliver(&heading, data) {
                 return;
             }
@@ -78,18 +78,18 @@ impl Pump {
 
     /// Moves a limited number of datagrams: from kernel sockets to the program, and from pairs to
     /// their destinations.
-    pub(in crate::pump) fn udp_turn(&mut self) {
+    pub(in crate::pump) fn udp_move_datagrams(&mut self) {
         for name in std::mem::take(&mut self.udp.unheard) {
-            if self.udp_hear(name) {
+            if self.udp_receive_from_kernel(name) {
                 self.udp.unheard.push(name);
             }
         }
         for name in std::mem::take(&mut self.udp.unsent) {
             match self.udp_collect(name) {
-                Collected::All => {}
-                Collected::Part => self.udp.unsent.push(name),
+                CollectOutcome::All => {}
+                CollectOutcome::Part => self.udp.unsent.push(name),
                 // The next event of the session frees space.
-                Collected::NoRoom => self.udp.unsent_for_room.push(name),
+                CollectOutcome::NoRoom => self.udp.unsent_for_room.push(name),
             }
         }
         if self.has_room() {
@@ -104,7 +104,7 @@ impl Pump {
     }
 
     /// Moves datagrams from the kernel socket to the program. Returns whether there are more.
-    fn udp_hear(&mut self, name: Name) -> bool {
+    fn udp_receive_from_kernel(&mut self, name: Name) -> bool {
         let Some(socket) = self.udp.sockets.get_mut(name) else {
             return false;
         };
@@ -113,7 +113,7 @@ impl Pump {
                 Ok((heading, len)) => {
                     let peer = socket.shown.with(|state| state.peer);
                     if peer.is_none_or(|peer| peer.is_kernels && peer.remote == heading.remote) {
-                        socket.hears(heading.remote, true);
+                        socket.record_datagram(heading.remote, true);
                         let _ = socket.deliver(&heading, &self.buffer[..len]);
                     }
                 }
@@ -130,21 +130,21 @@ impl Pump {
     }
 
     /// Moves datagrams from a pair to their destinations.
-    fn udp_collect(&mut self, name: Name) -> Collected {
+    fn udp_collect(&mut self, name: Name) -> CollectOutcome {
         let mut buffer = std::mem::take(&mut self.buffer);
         let collected = self.udp_collect_into(name, &mut buffer);
         self.buffer = buffer;
         collected
     }
 
-    fn udp_collect_into(&mut self, name: Name, buffer: &mut [u8]) -> Collected {
+    fn udp_collect_into(&mut self, name: Name, buffer: &mut [u8]) -> CollectOutcome {
         for _ in 0..MOST_AT_ONCE {
             let has_room = self.has_room();
             let Some(socket) = self.udp.sockets.get_mut(name) else {
-                return Collected::All;
+                return CollectOutcome::All;
             };
             if !has_room && self.session.is_some() {
-                return Collected::NoRoom;
+                return CollectOutcome::NoRoom;
             }
             let mut bytes = [0; heading::BYTES];
             let got = {
@@ -153,11 +153,11 @@ impl Pump {
             };
             let Ok(got) = got else {
                 socket.has_spilled = false;
-                return Collected::All;
+                return CollectOutcome::All;
             };
             if got == 0 {
                 // The program has shut down its end for writing.
-                return Collected::All;
+                return CollectOutcome::All;
             }
             let heading = Heading::decode(&bytes[..got.min(heading::BYTES)]);
             let data = &buffer[..got.saturating_sub(heading::BYTES)];
@@ -168,7 +168,7 @@ impl Pump {
             let source = Some(heading.local).filter(|ip| !ip.is_unspecified());
             let state = socket.shown.with(|state| *state);
             let (kernel, is_v6) = (socket.kernel.as_raw_fd(), socket.is_v6);
-            let bound = socket.place(heading.remote.ip(), source);
+            let bound = socket.address_for(heading.remote.ip(), source);
             if self.is_kernels(name, &state, heading.remote, source) {
                 with_bytes(heading.remote, is_v6, |name| {
                     let to = (name.as_ptr().cast(), name.len() as libc::socklen_t);
@@ -179,6 +179,6 @@ impl Pump {
                 session.send_datagram_from(bound, source, heading.remote, data);
             }
         }
-        Collected::Part
+        CollectOutcome::Part
     }
 }

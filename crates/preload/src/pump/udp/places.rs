@@ -110,7 +110,7 @@ mod tests {
 
     /// Promise 53.
     #[test]
-    fn a_datagram_is_for_the_connected_socket_then_the_newest_or_one_of_the_group() {
+    fn a_datagram_goes_to_the_most_specific_socket() {
         let local: IpAddr = [10, 0, 0, 9].into();
         let remote = |port| SocketAddr::from(([10, 0, 0, 2], port));
         let state = |peer: Option<u16>| State {
@@ -128,8 +128,8 @@ mod tests {
             (state(Some(9)), false),
             (state(None), false),
         ];
-        let known = |name: Name| all.get(name as usize).copied();
-        let taken = |users: &[Name], port| taker(users, (remote(port), local), known);
+        let state_of = |name: Name| all.get(name as usize).copied();
+        let taken = |users: &[Name], port| taker(users, (remote(port), local), state_of);
         assert_eq!(taken(&[0, 1, 2], 9), Some(1), "connected");
         assert_eq!(taken(&[0, 1, 2], 8), Some(2), "the newest");
         assert_eq!(taken(&[0, 1], 8), Some(0));

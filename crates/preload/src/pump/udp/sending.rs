@@ -63,7 +63,7 @@ impl Pump {
         if len > most.min(LARGEST_DATAGRAM_BYTES) {
             return Err(Errno::EMSGSIZE);
         }
-        let Some(bound) = socket.place(remote.ip(), source) else {
+        let Some(bound) = socket.address_for(remote.ip(), source) else {
             return Ok(Sending::Unplaced(remote.ip()));
         };
         let heading = Heading {
@@ -77,7 +77,7 @@ impl Pump {
             return Ok(Sending::Pair(heading));
         }
         if !self.has_room() {
-            self.turn();
+            self.process_all();
         }
         match self.hand_over(bound, source, remote, parts) {
             true => Ok(Sending::Done),
@@ -145,13 +145,13 @@ impl Pump {
         let Some(socket) = self.udp.sockets.get_mut(name) else {
             return true;
         };
-        let is_placed = socket.place(ip, None).is_some();
+        let is_placed = socket.address_for(ip, None).is_some();
         let is_served = served.reaches(ip) && !served.is_broadcast(ip);
-        !is_served || socket.was_heard(remote) || !is_placed && !served.connect
+        !is_served || socket.uses_kernel(remote) || !is_placed && !served.connect
     }
 
     /// Peer that a socket would have after a connect to an address.
-    pub fn udp_way(&mut self, name: Name, remote: SocketAddr) -> Option<Peer> {
+    pub fn udp_peer_for(&mut self, name: Name, remote: SocketAddr) -> Option<Peer> {
         let socket = self.udp.sockets.get_mut(name)?;
         let state = socket.shown.with(|state| State {
             peer: None,

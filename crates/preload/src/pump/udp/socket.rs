@@ -75,12 +75,12 @@ impl Socket {
     }
 
     /// Whether the sender was last heard through the kernel.
-    pub fn was_heard(&self, remote: SocketAddr) -> bool {
+    pub fn uses_kernel(&self, remote: SocketAddr) -> bool {
         self.heard.get(slot(remote)) == Some(&Some(remote))
     }
 
     /// Records a datagram of this sender.
-    pub fn hears(&mut self, remote: SocketAddr, is_kernels: bool) {
+    pub fn record_datagram(&mut self, remote: SocketAddr, is_kernels: bool) {
         if is_kernels && self.heard.is_empty() {
             self.heard.resize(MOST_HEARD, None);
         }
@@ -94,7 +94,7 @@ impl Socket {
     }
 
     /// Address at the dataplane for datagrams to `remote`.
-    pub fn place(&self, remote: IpAddr, source: Option<IpAddr>) -> Option<Bound> {
+    pub fn address_for(&self, remote: IpAddr, source: Option<IpAddr>) -> Option<Bound> {
         let is_family = |at: &SocketAddr| at.is_ipv4() == remote.is_ipv4();
         let family = || self.places.iter().filter(|(_, at)| is_family(at));
         let own = family().find(|(_, at)| Some(at.ip()) == source);
@@ -123,18 +123,18 @@ impl Socket {
         let got = real::recvmsg(kernel, &raw mut message, libc::MSG_DONTWAIT);
         let got = Errno::result(got)? as usize;
         // SAFETY: the kernel has filled both buffers.
-        let (name, told) = unsafe {
+        let (name, info) = unsafe {
             let name = storage.as_ptr().cast::<u8>();
             let len = (message.msg_namelen as usize).min(size_of_val(&storage));
             let name = std::slice::from_raw_parts(name, len);
             (name, control::read(&message).unwrap_or_default())
         };
         let remote = parse_address(name)?;
-        let local = told.local.unwrap_or(crate::calls::any(self.is_v6));
+        let local = info.local.unwrap_or(crate::calls::any(self.is_v6));
         let heading = Heading {
             remote,
             local,
-            interface: told.interface,
+            interface: info.interface,
             scope: match name.get(SCOPE..).and_then(|rest| rest.first_chunk()) {
                 Some(scope) if remote.is_ipv6() => u32::from_ne_bytes(*scope),
                 _ => 0,

@@ -1,12 +1,12 @@
 //! Conversion of a kernel UDP socket: a pair of Unix sockets replaces it under the descriptor, and
 //! the library keeps the kernel socket for its options and for the kernel's traffic.
 
-use super::Found;
-use crate::calls::listen::OneAtATime;
+use super::UdpSocket;
+use crate::calls::listen::ReplacementGuard;
 use crate::calls::{Inet, any, inet, kernel_name, wait};
 use crate::errors::of_refusal;
 use crate::process;
-use crate::pump::{Asked, Name, Reuse};
+use crate::pump::{BindOutcome, Name, Reuse};
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, Kind, Sock};
 use crate::udp::{State, wants};
@@ -22,19 +22,24 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 const MOST_TRIES: usize = 64;
 
 /// Socket that the pump knows and that is not under the program's descriptor yet.
-pub struct Made {
-    pub found: Found,
+pub struct PendingSocket {
+    pub found: UdpSocket,
     theirs: OwnedFd,
     before: u64,
 }
 
 /// Registers a replacement of the kernel socket under `fd`, which is bound as in `state`.
-pub fn make(fd: RawFd, is_v6: bool, state: State) -> Result<Made> {
-    make_of(fd, real::copy_above(fd, 0)?, is_v6, state)
+pub fn prepare(fd: RawFd, is_v6: bool, state: State) -> Result<PendingSocket> {
+    prepare_from(fd, real::copy_above(fd, 0)?, is_v6, state)
 }
 
 /// Registers a replacement of a kernel socket for the descriptor `fd`.
-pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<Made> {
+pub fn prepare_from(
+    fd: RawFd,
+    kernel: OwnedFd,
+    is_v6: bool,
+    state: State,
+) -> Result<PendingSocket> {
     let before = real::inode(fd).ok_or(Errno::ENOTSOCK)?;
     let (theirs, ours, inode) = unix::pair(libc::SOCK_SEQPACKET)?;
     let options_of = kernel.as_raw_fd();
@@ -59,8 +64,8 @@ pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<
         pump.add_udp((ours, inode), kernel, (is_v6, reuse), (state, wanted))
     });
     let (_, shown) = added??;
-    Ok(Made {
-        found: Found {
+    Ok(PendingSocket {
+        found: UdpSocket {
             fd,
             shown,
             inode,
@@ -71,19 +76,19 @@ pub fn make_of(fd: RawFd, kernel: OwnedFd, is_v6: bool, state: State) -> Result<
     })
 }
 
-impl Made {
+impl PendingSocket {
     pub fn name(&self) -> Name {
         self.found.shown.name()
     }
 
     /// Drops the replacement.
-    pub fn give_up(self) {
+    pub fn discard(self) {
         process::with_pump(|pump| pump.drop_udp(self.name()));
     }
 
     /// Moves the pair to the program's descriptor. `hears_kernel`: the kernel socket receives too.
-    pub fn place(self, hears_kernel: bool) -> Result<Found> {
-        let Made {
+    pub fn install(self, hears_kernel: bool) -> Result<UdpSocket> {
+        let PendingSocket {
             found,
             theirs,
             before,
@@ -101,7 +106,7 @@ impl Made {
             return Err(error);
         }
         table::remove(before);
-        table::udp_is_at(found.fd);
+        table::set_udp_descriptor(found.fd);
         if hears_kernel {
             process::with_pump(|pump| pump.udp_hears_kernel(found.shown.name()));
         }
@@ -115,10 +120,10 @@ impl Made {
 ///
 /// `ENETDOWN` if there is no answer.
 pub fn ask(name: Name, local: SocketAddr) -> Result<std::result::Result<(), Refusal>> {
-    match process::attached(|pump| pump.udp_ask(name, local))?? {
-        Asked::Given => Ok(Ok(())),
-        Asked::Refused(refusal) => Ok(Err(refusal)),
-        Asked::Waits(bound) => wait::for_answer(ANSWER_PATIENCE, |pump| pump.answer(bound)),
+    match process::attached(|pump| pump.udp_request_address(name, local))?? {
+        BindOutcome::Shared => Ok(Ok(())),
+        BindOutcome::Refused(refusal) => Ok(Err(refusal)),
+        BindOutcome::Pending(bound) => wait::for_answer(ANSWER_PATIENCE, |pump| pump.answer(bound)),
     }
 }
 
@@ -158,7 +163,7 @@ fn random_port() -> u16 {
 /// # Errors
 ///
 /// See `bind(2)`.
-pub fn give_address(found: &Found, remote: IpAddr) -> Result<()> {
+pub fn give_address(found: &UdpSocket, remote: IpAddr) -> Result<()> {
     let state = found.shown.state();
     let port = ask_for_any_port(found.shown.name(), any(remote.is_ipv6()), state.port)?;
     let _held = table::hold();
@@ -176,7 +181,7 @@ pub fn give_address(found: &Found, remote: IpAddr) -> Result<()> {
 /// # Errors
 ///
 /// See `bind(2)`.
-pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
+pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<UdpSocket>> {
     let ip = remote.ip();
     if ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() {
         return Ok(None);
@@ -194,8 +199,8 @@ pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
     if !is_served? {
         return Ok(None);
     }
-    let _one = OneAtATime::enter();
-    if let Some(found) = super::known(fd) {
+    let _one = ReplacementGuard::enter();
+    if let Some(found) = super::served(fd) {
         // Another thread has converted it.
         return Ok(Some(found));
     }
@@ -210,13 +215,13 @@ pub fn toward(fd: RawFd, remote: SocketAddr) -> Result<Option<Found>> {
         is_bound: at.port() != 0,
         peer: None,
     };
-    let made = make(fd, is_v6, state)?;
-    if let Err(error) = give_address(&made.found, ip) {
-        made.give_up();
+    let pending = prepare(fd, is_v6, state)?;
+    if let Err(error) = give_address(&pending.found, ip) {
+        pending.discard();
         return match error {
             Errno::EACCES | Errno::EADDRNOTAVAIL => Ok(None),
             error => Err(error),
         };
     }
-    made.place(true).map(Some)
+    pending.install(true).map(Some)
 }

@@ -13,7 +13,7 @@ pub const ADDRESS: usize = 19;
 
 /// Message in a listener's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum AcceptMessage {
     /// Connection of the dataplane; its descriptor accompanies the message.
     Connection {
         /// Local address.
@@ -27,18 +27,18 @@ pub enum Said {
     Failure(i32),
 }
 
-impl Said {
+impl AcceptMessage {
     /// Bytes of the message.
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         match self {
-            Said::Connection { local, remote } => {
+            AcceptMessage::Connection { local, remote } => {
                 bytes[0] = 1;
                 bytes[5..5 + ADDRESS].copy_from_slice(&address(*local));
                 bytes[5 + ADDRESS..].copy_from_slice(&address(*remote));
             }
-            Said::Kernel => bytes[0] = 2,
-            Said::Failure(error) => {
+            AcceptMessage::Kernel => bytes[0] = 2,
+            AcceptMessage::Failure(error) => {
                 bytes[0] = 3;
                 bytes[1..5].copy_from_slice(&error.to_ne_bytes());
             }
@@ -52,7 +52,7 @@ impl Said {
     /// # Errors
     ///
     /// See recvmsg(2).
-    pub fn receive(fd: RawFd, flags: c_int) -> Result<(Option<Said>, Option<OwnedFd>)> {
+    pub fn receive(fd: RawFd, flags: c_int) -> Result<(Option<AcceptMessage>, Option<OwnedFd>)> {
         let mut bytes = [0_u8; BYTES];
         // The buffer is aligned like control messages.
         let mut control = [0_u64; 8];
@@ -78,19 +78,19 @@ impl Said {
                 descriptor = Some(OwnedFd::from_raw_fd(number));
             }
         }
-        Ok((Said::decode(&bytes[..got as usize]), descriptor))
+        Ok((AcceptMessage::decode(&bytes[..got as usize]), descriptor))
     }
 
     /// Parses a message; `None` if the bytes are none.
-    pub fn decode(bytes: &[u8]) -> Option<Said> {
+    pub fn decode(bytes: &[u8]) -> Option<AcceptMessage> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         Some(match bytes[0] {
-            1 => Said::Connection {
+            1 => AcceptMessage::Connection {
                 local: read(&bytes[5..5 + ADDRESS])?,
                 remote: read(&bytes[5 + ADDRESS..])?,
             },
-            2 => Said::Kernel,
-            3 => Said::Failure(i32::from_ne_bytes(*bytes[1..5].first_chunk()?)),
+            2 => AcceptMessage::Kernel,
+            3 => AcceptMessage::Failure(i32::from_ne_bytes(*bytes[1..5].first_chunk()?)),
             _ => return None,
         })
     }
@@ -133,18 +133,18 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_were() {
         let at = |text: &str| text.parse().expect("an address");
-        for said in [
-            Said::Connection {
+        for message in [
+            AcceptMessage::Connection {
                 local: at("10.0.0.9:80"),
                 remote: at("[fd00::1]:65535"),
             },
-            Said::Kernel,
-            Said::Failure(100),
+            AcceptMessage::Kernel,
+            AcceptMessage::Failure(100),
         ] {
-            assert_eq!(Said::decode(&said.encode()), Some(said));
+            assert_eq!(AcceptMessage::decode(&message.encode()), Some(message));
         }
         for wrong in [&[][..], &[0; BYTES], &[1; BYTES], &[2; BYTES - 1]] {
-            assert_eq!(Said::decode(wrong), None);
+            assert_eq!(AcceptMessage::decode(wrong), None);
         }
     }
 }

@@ -13,66 +13,66 @@ use std::time::{Duration, Instant};
 
 /// Connections with buffered data.
 #[derive(Default)]
-pub struct HeldData {
+pub struct BufferedData {
     /// Connections that are not reported to their set's thread yet.
-    untold: Vec<Held>,
+    unreported: Vec<BufferedConnection>,
     /// Connections that were reported.
-    told: Vec<Held>,
+    reported: Vec<BufferedConnection>,
 }
 
 /// Connection with buffered data, the program's epoll set, and the start time.
 #[derive(Clone, Copy)]
-struct Held {
+struct BufferedConnection {
     home: Set,
     name: Name,
     at: Instant,
 }
 
-impl HeldData {
+impl BufferedData {
     /// Adds a connection whose data is buffered from now on.
     pub fn add(&mut self, home: Set, name: Name) {
         let at = Instant::now();
-        self.untold.push(Held { home, name, at });
+        self.unreported.push(BufferedConnection { home, name, at });
     }
 
     /// Whether no connection has buffered data, or had a moment ago.
     pub fn is_empty(&self) -> bool {
-        self.untold.is_empty() && self.told.is_empty()
+        self.unreported.is_empty() && self.reported.is_empty()
     }
 }
 
 impl Pump {
     /// Reports the connections of this set as far as `tell` accepts them.
-    pub fn tell_held(&mut self, home: Set, mut tell: impl FnMut(u64) -> bool) {
-        let untold = std::mem::take(&mut self.held.untold);
-        for held in untold {
-            if held.home != home {
-                self.held.untold.push(held);
+    pub fn report_buffered(&mut self, home: Set, mut tell: impl FnMut(u64) -> bool) {
+        let unreported = std::mem::take(&mut self.buffered.unreported);
+        for buffered in unreported {
+            if buffered.home != home {
+                self.buffered.unreported.push(buffered);
                 continue;
             }
-            let conn = self.conns.get_mut(held.name);
-            let Some(conn) = conn.filter(|conn| conn.is_held) else {
+            let conn = self.conns.get_mut(buffered.name);
+            let Some(conn) = conn.filter(|conn| conn.is_buffered) else {
                 continue;
             };
             match conn.shown().in_set(home) {
-                Some(data) if tell(data) => self.held.told.push(held),
+                Some(data) if tell(data) => self.buffered.reported.push(buffered),
                 // The kernel reports the connection.
-                _ => self.give_up(held.name),
+                _ => self.deliver(buffered.name),
             }
         }
     }
 
     /// Moves data to the pair that was reported to the set's thread and that it did not read before
     /// its next wait. From now on the connection's data is not buffered.
-    pub fn give_up_told(&mut self, home: Set) {
-        let told = std::mem::take(&mut self.held.told);
-        for held in told {
-            let conn = self.conns.get_mut(held.name);
-            match conn.filter(|conn| conn.is_held) {
-                Some(_) if held.home != home => self.held.told.push(held),
+    pub fn deliver_reported(&mut self, home: Set) {
+        let reported = std::mem::take(&mut self.buffered.reported);
+        for buffered in reported {
+            let conn = self.conns.get_mut(buffered.name);
+            match conn.filter(|conn| conn.is_buffered) {
+                Some(_) if buffered.home != home => self.buffered.reported.push(buffered),
                 Some(conn) => {
-                    conn.shown().reads_elsewhere();
-                    self.give_up(held.name);
+                    conn.shown().stop_buffering();
+                    self.deliver(buffered.name);
                 }
                 None => {}
             }
@@ -80,28 +80,34 @@ impl Pump {
     }
 
     /// Moves data to the pair that was buffered for `least` or longer.
-    pub fn give_up_held(&mut self, least: Duration) {
-        let HeldData { untold, told } = std::mem::take(&mut self.held);
-        let (mut old, mut kept) = (Vec::new(), HeldData::default());
-        for (all, kept) in [(untold, &mut kept.untold), (told, &mut kept.told)] {
-            for held in all {
-                match held.at.elapsed() >= least {
-                    true => old.push(held.name),
-                    false => kept.push(held),
+    pub fn deliver_buffered(&mut self, least: Duration) {
+        let BufferedData {
+            unreported,
+            reported,
+        } = std::mem::take(&mut self.buffered);
+        let (mut old, mut remaining) = (Vec::new(), BufferedData::default());
+        for (all, remaining) in [
+            (unreported, &mut remaining.unreported),
+            (reported, &mut remaining.reported),
+        ] {
+            for buffered in all {
+                match buffered.at.elapsed() >= least {
+                    true => old.push(buffered.name),
+                    false => remaining.push(buffered),
                 }
             }
         }
-        self.held = kept;
-        old.into_iter().for_each(|name| self.give_up(name));
+        self.buffered = remaining;
+        old.into_iter().for_each(|name| self.deliver(name));
     }
 
     /// Moves the buffered data of a connection to the pair.
-    pub fn give_up(&mut self, name: Name) {
+    pub fn deliver(&mut self, name: Name) {
         if let Some(conn) = self.conns.get_mut(name)
-            && conn.is_held
+            && conn.is_buffered
         {
             conn.deliver();
-            self.watch_room(name);
+            self.watch_for_space(name);
         }
     }
 
@@ -113,14 +119,14 @@ impl Pump {
         parts: &mut [IoSliceMut<'_>],
     ) -> Option<usize> {
         let taken = self.conns.get_mut(name)?.take(inode, parts)?;
-        self.watch_room(name);
+        self.watch_for_space(name);
         self.dirty.push(name);
         Some(taken)
     }
 
     /// Watches the library's end for space only while it is full: each read of the program frees
     /// some.
-    fn watch_room(&mut self, name: Name) {
+    fn watch_for_space(&mut self, name: Name) {
         if let Some(conn) = self.conns.get_mut(name)
             && conn.is_full
         {

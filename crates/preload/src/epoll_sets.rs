@@ -92,7 +92,7 @@ mod tests {
 
     /// Promise 52.
     #[test]
-    fn a_descriptor_is_found_in_its_set_with_its_events_and_data_and_moved() {
+    fn a_descriptor_keeps_its_events_and_data_when_moved() {
         let (one, _other, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
         let fd = one.as_raw_fd();
         // SAFETY: there are no pointers.
@@ -115,13 +115,13 @@ mod tests {
         let (theirs, ours, _) = crate::unix::pair(libc::SOCK_SEQPACKET).unwrap();
         drop(_other);
         crate::unix::replace_watched(fd, theirs).unwrap();
-        let mut told = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         let mut wait =
-            || crate::real::epoll_pwait(set, (told.as_mut_ptr(), 4), 0, std::ptr::null());
+            || crate::real::epoll_pwait(set, (events.as_mut_ptr(), 4), 0, std::ptr::null());
         assert_eq!(wait(), 0);
         drop(ours);
         assert_eq!(wait(), 1);
-        let data = told[0].u64;
+        let data = events[0].u64;
         assert_eq!(data, watch.data);
         drop(copy);
     }

@@ -1,8 +1,8 @@
 //! Serving of an inherited socket whose original process has ended, as when a server becomes a
 //! daemon. This process binds the same addresses itself.
 
-use super::Found;
-use super::making::{Made, ask, make_of};
+use super::UdpSocket;
+use super::replacement::{PendingSocket, ask, prepare_from};
 use crate::calls::listen::{ask_all, silence};
 use crate::errors::{of_refusal, say_once};
 use crate::real;
@@ -25,17 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// `ENETDOWN` if this process cannot serve the socket.
-pub fn outlive(found: &Found) -> Result<Found> {
+pub fn take_over(found: &UdpSocket) -> Result<UdpSocket> {
     if found.shown.is_over() {
         return Err(Errno::ENETDOWN);
     }
     match serve(found) {
         Ok(found) => Ok(found),
         Err(why) => {
-            found.shown.ends();
+            found.shown.mark_ended();
             say_once(&format!(
-                "the process that has bound a UDP socket has ended, and this one, which has it \
-                 from it, cannot bind it itself ({why}): start the program again"
+                "the process that bound a UDP socket has ended, and this process, which inherited \
+                 the socket, cannot bind it ({why}): restart the program"
             ));
             let kind = Kind::Udp(found.shown.clone());
             let is_v6 = found.is_v6;
@@ -45,31 +45,31 @@ pub fn outlive(found: &Found) -> Result<Found> {
     }
 }
 
-fn serve(found: &Found) -> Result<Found> {
+fn serve(found: &UdpSocket) -> Result<UdpSocket> {
     let state = found.shown.state();
     let is_wide = state.ip.is_unspecified();
     let at = SocketAddr::new(state.ip, state.port);
     let until = Instant::now() + PATIENCE;
     loop {
-        let made = attempt(found, at, is_wide);
-        match made {
+        let pending = attempt(found, at, is_wide);
+        match pending {
             Err(Errno::EADDRINUSE) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            made => return made?.place(is_wide),
+            pending => return pending?.install(is_wide),
         }
     }
 }
 
-fn attempt(found: &Found, at: SocketAddr, is_wide: bool) -> Result<Made> {
-    let kernel = kernels(found, is_wide.then_some(at))?;
+fn attempt(found: &UdpSocket, at: SocketAddr, is_wide: bool) -> Result<PendingSocket> {
+    let kernel = kernel_socket(found, is_wide.then_some(at))?;
     let kernel_fd = kernel.as_raw_fd();
-    let made = make_of(found.fd, kernel, found.is_v6, found.shown.state())?;
+    let pending = prepare_from(found.fd, kernel, found.is_v6, found.shown.state())?;
     let answers = match is_wide {
         true => ask_all(kernel_fd, found.is_v6, at.port(), |local| {
-            ask(made.name(), local)
+            ask(pending.name(), local)
         }),
-        false => Ok(vec![ask(made.name(), at)]),
+        false => Ok(vec![ask(pending.name(), at)]),
     };
     let refused = answers.and_then(|answers| {
         let is_served = answers.iter().any(|answer| matches!(answer, Ok(Ok(()))));
@@ -82,16 +82,16 @@ fn attempt(found: &Found, at: SocketAddr, is_wide: bool) -> Result<Made> {
         refused.map_or(Ok(()), Err)
     });
     match refused {
-        Ok(()) => Ok(made),
+        Ok(()) => Ok(pending),
         Err(error) => {
-            made.give_up();
+            pending.discard();
             Err(error)
         }
     }
 }
 
 /// A kernel socket with the options that the library knows, bound to `at`.
-fn kernels(found: &Found, at: Option<SocketAddr>) -> Result<OwnedFd> {
+fn kernel_socket(found: &UdpSocket, at: Option<SocketAddr>) -> Result<OwnedFd> {
     let family = if found.is_v6 {
         libc::AF_INET6
     } else {
