@@ -3,7 +3,7 @@
 use crate::config::MayAsk;
 use crate::pods::{self, Decision, MADE_ON, decide};
 use crate::rules::{MatchContext, Matcher, Rule, changes_host};
-use cofferdam_enforce::Wanted;
+use cofferdam_enforce::ContainerPolicy;
 use cofferdam_host::{HostFs, online_cpus, parse};
 use cofferdam_nri::Roster;
 use cofferdam_types::{
@@ -182,8 +182,8 @@ impl Assigner {
 
     /// Every container with its classes. Containers without a reservation are included because they
     /// must leave the reserved CPUs.
-    pub fn wanted(&self) -> Vec<Wanted> {
-        let mut wanted: Vec<Wanted> = self
+    pub fn wanted(&self) -> Vec<ContainerPolicy> {
+        let mut wanted: Vec<ContainerPolicy> = self
             .assignments
             .values()
             .map(|a| ContainerPolicy {

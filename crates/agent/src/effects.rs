@@ -157,7 +157,7 @@ impl HostEffects {
     /// Takes over the host's enforcement. Reverts first what an earlier process left.
     pub fn open(config: &Config) -> Result<HostEffects, EnforceError> {
         let enforcer = Enforcer::open(options(config))?;
-        let left = RevertResult::from(enforcer.taken_over());
+        let left = RevertResult::from(enforcer.leftover());
         left.log("an earlier agent had left changes");
         Ok(HostEffects(enforcer))
     }
@@ -186,7 +186,7 @@ impl Effects for HostEffects {
     }
 
     fn apply_promises(&mut self) {
-        self.0.settle();
+        self.0.reconcile_reservations();
     }
 
     fn reserves(&self) -> bool {
@@ -194,15 +194,15 @@ impl Effects for HostEffects {
     }
 
     fn has_victim(&self) -> bool {
-        self.0.is_pressed()
+        self.0.needs_close_steps()
     }
 
     fn needs_reading(&self) -> bool {
-        self.0.wants_reading()
+        self.0.needs_usage()
     }
 
     fn would_act(&self, seen: &Interval) -> bool {
-        self.0.would_look(seen)
+        self.0.may_act_on(seen)
     }
 
     fn can_rest(&self) -> bool {
@@ -223,7 +223,7 @@ impl Effects for HostEffects {
     }
 
     fn revert(self: Box<Self>) -> RevertResult {
-        RevertResult::from(&self.0.undo())
+        RevertResult::from(&self.0.revert())
     }
 }
 
@@ -253,11 +253,11 @@ fn add_missing_degradations(container: &mut ContainerStatus) {
     }
 }
 
-impl From<&UndoReport> for RevertResult {
-    fn from(report: &UndoReport) -> RevertResult {
+impl From<&RevertReport> for RevertResult {
+    fn from(report: &RevertReport) -> RevertResult {
         let failures = report.failed.iter().chain(&report.damage);
         RevertResult {
-            changes: report.restored,
+            changes: report.reverted,
             instead: report.instead.clone(),
             left_alone: report.foreign.clone(),
             failures: failures.cloned().collect(),

@@ -74,7 +74,7 @@ impl Diagnose for HostDiagnosis {
 
 /// Loads the diagnosis of this host.
 pub(crate) fn open() -> Result<Box<dyn Diagnose>, String> {
-    match Diagnosis::start(Options::default()) {
+    match Diagnosis::start(DiagnosisOptions::default()) {
         Ok(diagnosis) => Ok(Box::new(HostDiagnosis {
             diagnosis,
             last: None,

@@ -175,6 +175,6 @@ pub fn restore(socket: &Path) -> Result<RevertResult, AgentError> {
 }
 
 fn revert_leftovers() -> Result<RevertResult, AgentError> {
-    let report = cofferdam_enforce::restore(&options(&Config::default()))?;
+    let report = cofferdam_enforce::revert_leftover(&options(&Config::default()))?;
     Ok(RevertResult::from(&report))
 }
