@@ -95,7 +95,7 @@ impl Source for Either {
     fn take_over(&mut self) -> Result<bool, Failure> {
         match self {
             Either::Shared(source, selectors) if source.is_over() => {
-                *self = own_or_beside(selectors)?;
+                *self = own_or_shared(selectors)?;
                 Ok(true)
             }
             _ => Ok(false),

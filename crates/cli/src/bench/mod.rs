@@ -78,7 +78,7 @@ pub fn worker(args: WorkerArgs) -> Outcome {
 
 fn finish(
     outcome: Result<RunDir, BenchError>,
-    mut progress: Shown,
+    mut progress: TerminalProgress,
     interrupt: &Interrupt,
 ) -> Outcome {
     progress.line.clear();
@@ -136,14 +136,14 @@ struct TerminalProgress {
 
 impl TerminalProgress {
     fn new(interrupt: &Interrupt) -> TerminalProgress {
-        Shown {
+        TerminalProgress {
             line: Progress::new(true),
             interrupted: interrupt.flag(),
         }
     }
 }
 
-impl cofferdam_bench::Progress for Shown {
+impl cofferdam_bench::Progress for TerminalProgress {
     fn step(&mut self, done: usize, total: usize, what: &str) {
         self.line.show(&format!("[{done}/{total}] {what}"));
     }

@@ -71,7 +71,7 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn text_of(&self) -> String {
+    pub fn output(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 

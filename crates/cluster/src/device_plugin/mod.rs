@@ -69,7 +69,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError
         .enable_time()
         .build()
         .map_err(DevicePluginError::Runtime)?;
-    runtime.block_on(promise(options, stop))
+    runtime.block_on(offer(options, stop))
 }
 
 async fn offer(options: &Options, stop: &AtomicBool) -> Result<(), DevicePluginError> {

@@ -79,7 +79,7 @@ impl Sampler {
             Ok(documents) => Answer {
                 status: "200 OK",
                 content_type: JSON,
-                body: documents.get(which).to_string().into(),
+                body: documents.get(kind).to_string().into(),
             },
             Err(why) => Answer::text(UNAVAILABLE, format!("{why}\n")),
         }
