@@ -61,7 +61,7 @@ impl Node {
                 // `kubectl` repeats its message; the last part says what matters.
                 let reason = reason.rsplit("; ").next().unwrap_or_default();
                 BenchError::Unsupported(format!(
-                    "the API server does not tell of the node '{name}' ({reason}): run the \
+                    "the API server does not report the node '{name}' ({reason}): run the \
                      benchmark on a node of a cluster, with a kubectl that may make pods there \
                      (KUBECONFIG)"
                 ))
@@ -109,7 +109,8 @@ impl Node {
     pub fn start(&self, spec: &PodSpec, undo: &mut UndoStack) -> Result<Pod, BenchError> {
         let name = &spec.name;
         let gone = format!(
-            "{} --namespace {NAMESPACE} delete pod {name} --ignore-not-found --wait --timeout {PATIENCE}",
+            "{} --namespace {NAMESPACE} delete pod {name} --ignore-not-found --wait --timeout \
+             {PATIENCE}",
             self.kubectl
         );
         undo.push(format!("pod {name}"), move || run(&gone));

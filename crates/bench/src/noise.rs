@@ -79,7 +79,8 @@ fn judge(noise: &mut Noise, cpu: u32, used: CpuStat, placed_by: Option<&str>) {
     let steal_pct = used.steal / total * 100.0;
     if steal_pct > STEAL_PCT {
         noise.warnings.push(format!(
-            "the hypervisor takes {steal_pct:.0}% of CPU {cpu} (steal time): use a host with dedicated CPUs, or measure more often"
+            "the hypervisor takes {steal_pct:.0}% of CPU {cpu} (steal time): use a host with \
+             dedicated CPUs, or measure more often"
         ));
     }
     let busy_pct = (total - used.idle - used.steal) / total * 100.0;

@@ -150,7 +150,9 @@ macro_rules! experiments {
         impl Command {
             /// Runs the chosen benchmark.
             pub fn run(self, progress: &mut dyn Progress) -> Result<Answer, BenchError> {
-                match self { $($(Command::$kind(args) => <$args as Bench>::run(*args, progress),)?)* }
+                match self {
+                    $($(Command::$kind(args) => <$args as Bench>::run(*args, progress),)?)*
+                }
             }
         }
 
@@ -184,18 +186,23 @@ macro_rules! experiments {
 experiments! {
     /// `cofferdam bench penalty`.
     Penalty(PenaltyResult, PenaltySamples), "penalty", "Penalty of network work",
-        bench PenaltyArgs: "How much longer a job takes next to traffic than next to an equally entitled compute job";
+        bench PenaltyArgs: "How much longer a job takes next to traffic than next to an equally \
+            entitled compute job";
     /// `cofferdam bench latency`.
     Latency(LatencyResult, Unread), "latency", "Accuracy and cost of the latency measurement",
         bench LatencyArgs: "The accuracy and the cost of the latency measurement";
     /// `cofferdam bench accounting`.
-    Accounting(AccountingResult, Vec<PeriodSample>), "accounting", "Cost and accuracy of the accounting",
+    Accounting(AccountingResult, Vec<PeriodSample>), "accounting",
+        "Cost and accuracy of the accounting",
         bench AccountingArgs: "The cost and the accuracy of the accounting";
     /// `cofferdam bench reservation`.
-    Reservation(ReservationResult, Vec<ReservationSample>), "reservation", "What a CPU reservation is worth",
-        bench ReservationArgs: "What a CPU reservation is worth next to neighbours, for each policy";
+    Reservation(ReservationResult, Vec<ReservationSample>), "reservation",
+        "What a CPU reservation is worth",
+        bench ReservationArgs: "What a CPU reservation is worth next to neighbours, for each \
+            policy";
     /// `cofferdam bench simulation`.
-    Simulation(SimulationResult, Vec<SimulationSample>), "simulation", "The simulator compared with this host",
+    Simulation(SimulationResult, Vec<SimulationSample>), "simulation",
+        "The simulator compared with this host",
         bench SimulationArgs: "The simulator of run queues compared with this host, share by share";
     /// `cofferdam bench agent`.
     Agent(AgentResult, Unread), "agent", "Cost of the agent",
@@ -205,7 +212,8 @@ experiments! {
         bench HistoryArgs: "The size of the agent's history, and what writing and reading it costs";
     /// `cofferdam bench dataplane`.
     Dataplane(DataplaneResult, Unread), "dataplane", "The dataplane compared with Linux sockets",
-        bench DataplaneArgs: "The dataplane compared with Linux sockets: latency, throughput, connections, batch bound";
+        bench DataplaneArgs: "The dataplane compared with Linux sockets: latency, throughput, \
+            connections, batch bound";
     /// `cofferdam bench isolation`.
     Isolation(IsolationResult, IsolationSamples), "isolation", "How well tenants are isolated",
         bench IsolationArgs: "How well a runtime isolates two tenants: CPU, memory, disk, network";

@@ -296,7 +296,7 @@ fn stress_ng_loads_cpu_and_memory() {
             // A late start does not shorten its run.
             Resource::Cpu => assert!(sample.a.series.last().unwrap().cpu_ms > 0.0, "{sample:?}"),
             _ => {
-                // The tenant holds its set and its own pages; next to an unlimited tenant it may be late.
+                // The tenant has its set and its own pages; an unlimited neighbour may delay it.
                 let most = sample
                     .a
                     .series

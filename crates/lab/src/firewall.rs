@@ -62,7 +62,14 @@ fn table(forwards: &[Forward], masquerade: Option<&str>) -> String {
     }
     let masquerade = masquerade.map(|device| format!("    oifname \"{device}\" masquerade\n"));
     format!(
-        "table ip cofferdam {{\n  chain prerouting {{\n    type nat hook prerouting priority dstnat;\n{rules}  }}\n  chain postrouting {{\n    type nat hook postrouting priority srcnat;\n{}  }}\n}}\n",
+        "table ip cofferdam {{\n\
+        \x20 chain prerouting {{\n\
+        \x20   type nat hook prerouting priority dstnat;\n\
+         {rules}  }}\n\
+        \x20 chain postrouting {{\n\
+        \x20   type nat hook postrouting priority srcnat;\n\
+         {}  }}\n\
+         }}\n",
         masquerade.unwrap_or_default()
     )
 }
@@ -104,7 +111,8 @@ mod tests {
         assert_eq!(
             rules(&[forward], Some("up0")),
             [
-                "PREROUTING -i up0 -p udp --dport 20000:20999 -j DNAT --to-destination 10.78.100.10",
+                "PREROUTING -i up0 -p udp --dport 20000:20999 -j DNAT --to-destination \
+                 10.78.100.10",
                 "POSTROUTING -o up0 -j MASQUERADE"
             ]
         );

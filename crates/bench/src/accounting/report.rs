@@ -136,9 +136,10 @@ fn overhead(rows: &[OverheadRow]) -> Result<Markup, ReportError> {
     }
     Ok(section(
         "Goodput with the accounting on",
-        "Off, exact, sampled (windows of measurement, as the agent does while nobody is pressed) and empty programs at \
-         the same tracepoints take turns in random order. A point right of the goal is good enough; what is lost \
-         with empty programs no program at these tracepoints can avoid.",
+        "Off, exact, sampled (windows of measurement, as the agent does while no CPU is contended) \
+         and empty programs at the same tracepoints take turns in random order. A point right of \
+         the goal is good enough; what is lost with empty programs no program at these tracepoints \
+         can avoid.",
         html! {
             div.charts { @for chart in &charts { (chart) } }
             div.scroll tabindex="0" { table {
@@ -211,7 +212,9 @@ fn conservation(result: &AccountingResult) -> Markup {
         "All time is kept: Σ caused + Σ unattributed must equal the measured softirq, hardirq \
          and NAPI-thread time.",
         html! { div.scroll tabindex="0" { table {
-            thead { tr { th { "load" } th { "measured" } th { "in the ledgers" } th { "worst CPU" } } }
+            thead { tr {
+                th { "load" } th { "measured" } th { "in the ledgers" } th { "worst CPU" }
+            } }
             tbody { @for row in &result.conservation { tr {
                 th { (row.load) }
                 td { (number(row.measured_ns as f64 / 1e9)) " s" }
@@ -227,7 +230,10 @@ fn accuracy(result: &AccountingResult) -> Markup {
         "Accuracy",
         "The ledger compared with what is known by construction.",
         html! { div.scroll tabindex="0" { table {
-            thead { tr { th { "case" } th.words { "quantity" } th { "expected" } th { "measured" } th { "error" } } }
+            thead { tr {
+                th { "case" } th.words { "quantity" } th { "expected" } th { "measured" }
+                th { "error" }
+            } }
             tbody { @for row in &result.accuracy { tr {
                 th { (row.case) }
                 td.words { (row.quantity) }

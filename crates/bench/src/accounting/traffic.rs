@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn datagrams_read_and_dropped_at_the_socket_were_carried() {
-        let text = "Ip: Forwarding\nIp: 1\nUdp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors\nUdp: 70 1 31 5 30\nUdpLite: InDatagrams\nUdpLite: 9\n";
+        let text = "Ip: Forwarding\nIp: 1\nUdp: InDatagrams NoPorts InErrors OutDatagrams \
+            RcvbufErrors\nUdp: 70 1 31 5 30\nUdpLite: InDatagrams\nUdpLite: 9\n";
         assert_eq!(carried(text), 100);
         assert_eq!(carried(""), 0);
     }

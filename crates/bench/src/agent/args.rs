@@ -23,7 +23,12 @@ pub struct AgentArgs {
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub containers: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
-    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(AgentExperiment::ALL, AgentExperiment::label))]
+    #[arg(
+        long,
+        value_name = "EXPERIMENT",
+        value_delimiter = ',',
+        value_parser = one_of(AgentExperiment::ALL, AgentExperiment::label)
+    )]
     pub experiment: Vec<AgentExperiment>,
 }
 

@@ -42,13 +42,13 @@ impl Outcome for AgentResult {
         let worst = self.diagnosis.iter();
         let worst = worst.min_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
         text.extend(worst.map(|row| {
-        format!(
-            "Where the diagnosis costs most, {}, processes that do nothing but wake each other keep \
-             {} of their round trips.",
-            row.case,
-            estimate(&row.ratio),
-        )
-    }));
+            format!(
+                "Where the diagnosis costs most, {}, processes that do nothing but wake each other \
+                 keep {} of their round trips.",
+                row.case,
+                estimate(&row.ratio),
+            )
+        }));
         text.extend(self.answers.iter().map(|row| {
             format!(
                 "A container runtime that makes {} containers waits {} ms for 99 of 100 answers.",
@@ -144,14 +144,16 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
     let chart = figure("Round trips kept", &chart.svg()?);
     Ok(section(
         "Cost of the diagnosis",
-        "Two processes do nothing but wake each other over a pipe. Off, on and an empty program at each switch \
-         take turns. No real load switches so much, and what is lost with an empty program no program there can avoid. In windows, as the agent \
-         counts while nobody loses anything, a fifth of the time is counted.",
+        "Two processes do nothing but wake each other over a pipe. Off, on and an empty program at \
+         each switch take turns. No real load switches so much, and what is lost with an empty \
+         program no program there can avoid. In windows, as the agent counts while nobody loses \
+         anything, a fifth of the time is counted.",
         html! {
             div.charts { (chart) }
             div.scroll tabindex="0" { table {
                 thead { tr {
-                    th { "the processes" } th { "off, /s" } th { "on, /s" } th { "on ÷ off" } th { "empty program ÷ off" }
+                    th { "the processes" } th { "off, /s" } th { "on, /s" } th { "on ÷ off" }
+                    th { "empty program ÷ off" }
                     th { "in windows ÷ off" } th { "pairs" }
                     th { "programs, % of a round trip" }
                 } }
@@ -173,11 +175,12 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
 fn answers(rows: &[AnswerRow]) -> Markup {
     section(
         "Answers to the container runtime",
-        "A simulated runtime asks over NRI before it makes each container, and every tenth asks for \
-         CPUs of its own. Timed where the runtime waits, in rounds with an agent each.",
+        "A simulated runtime asks over NRI before it makes each container, and every tenth asks \
+         for CPUs of its own. Timed where the runtime waits, in rounds with an agent each.",
         html! { div.scroll tabindex="0" { table {
             thead { tr {
-                th { "pods there, and containers made" } th { "containers that live" } th { "median, ms" } th { "99th percentile, ms" }
+                th { "pods there, and containers made" } th { "containers that live" }
+                th { "median, ms" } th { "99th percentile, ms" }
                 th { "longest, ms" }
             } }
             tbody { @for row in rows { tr {
@@ -196,7 +199,10 @@ fn programs(rows: &[DiagnosisCostRow]) -> Markup {
         "Cost of each program",
         "As measured by the kernel, including the time of the measurement itself.",
         html! { div.scroll tabindex="0" { table {
-            thead { tr { th { "the processes" } th { "program" } th { "runs a round trip" } th { "ns a run" } th { "of them for measuring" } } }
+            thead { tr {
+                th { "the processes" } th { "program" } th { "runs a round trip" }
+                th { "ns a run" } th { "of them for measuring" }
+            } }
             tbody { @for row in rows { @for program in &row.programs { tr {
                 th { (row.case) }
                 td { (program.name) }

@@ -50,7 +50,7 @@ fn answers(result: &AgentResult) -> Table {
     let mut table = Table::new(["answers over NRI", "p50 ms", "p99 ms", "longest ms"]);
     for row in &result.answers {
         table.row([
-            format!("{} containers made beside {}", row.containers, row.live),
+            format!("{} containers made, {} running", row.containers, row.live),
             format::estimate(&row.p50_ms),
             format::estimate(&row.p99_ms),
             format::number(row.max_ms),

@@ -105,7 +105,8 @@ fn print(dir: &std::path::Path) {
     };
     for c in result.cells {
         println!(
-            "{}: penalty {}, softirq {:?}, predicted {:?}, offered {:?}, received {:?}, baseline {:.2}, test {:.2}",
+            "{}: penalty {}, softirq {:?}, predicted {:?}, offered {:?}, received {:?}, baseline \
+             {:.2}, test {:.2}",
             c.cell.id,
             estimate(&c.penalty),
             c.softirq_fraction,

@@ -48,7 +48,9 @@ pub enum VictimKind {
     /// Answers a low-rate client; judged by the p99 round trip.
     Rpc,
 }
-labels!(VictimKind { Cpu => "cpu", Wordcount => "wordcount", Grep => "grep", Pi => "pi", Rpc => "rpc" });
+labels!(VictimKind {
+    Cpu => "cpu", Wordcount => "wordcount", Grep => "grep", Pi => "pi", Rpc => "rpc",
+});
 
 /// Kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -19,7 +19,12 @@ pub struct DataplaneArgs {
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub rounds: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
-    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(DataplaneExperiment::ALL, DataplaneExperiment::label))]
+    #[arg(
+        long,
+        value_name = "EXPERIMENT",
+        value_delimiter = ',',
+        value_parser = one_of(DataplaneExperiment::ALL, DataplaneExperiment::label)
+    )]
     pub experiment: Vec<DataplaneExperiment>,
 }
 

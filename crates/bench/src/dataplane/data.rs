@@ -114,9 +114,12 @@ pub enum DataplaneExperiment {
     Nginx,
 }
 labels!(DataplaneExperiment {
-    Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores", OneCpu => "one-cpu",
-    Batch => "batch", Load => "load", Cost => "cost", SameRate => "same-rate", Sizes => "sizes", SizesSegmented => "sizes-segmented",
-    SizesJumbo => "sizes-jumbo", SizesLargest => "sizes-largest", ShortConnections => "short-connections", Usr => "usr",
+    Unloaded => "unloaded", Paced => "paced", Connections => "connections", Cores => "cores",
+    OneCpu => "one-cpu",
+    Batch => "batch", Load => "load", Cost => "cost", SameRate => "same-rate", Sizes => "sizes",
+    SizesSegmented => "sizes-segmented",
+    SizesJumbo => "sizes-jumbo", SizesLargest => "sizes-largest",
+    ShortConnections => "short-connections", Usr => "usr",
     Etc => "etc", Idle => "idle", Redis => "redis", RedisPipelined => "redis-pipelined",
     Memcached => "memcached", Nginx => "nginx",
 });

@@ -60,8 +60,8 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
         let ratios = large.filter_map(|r| r.rate_to_blocking.as_ref());
         judged(
             &format!(
-                "Messages of 16 KiB and more in packets of {mtu} bytes, at the worst size, inline ÷ \
-                 blocking sockets"
+                "Messages of 16 KiB and more in packets of {mtu} bytes, at the worst size, inline \
+                 ÷ blocking sockets"
             ),
             experiment.label(),
             Bound::AtLeast(GOAL_MESSAGES),

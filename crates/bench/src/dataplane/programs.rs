@@ -56,18 +56,20 @@ impl Program {
         let at = folder.display();
         Ok(match self {
             Program::Redis { .. } => format!(
-                "redis-server --bind {address} --port {PORT} --protected-mode no --dir {at} --save  \
-                 --appendonly no --loglevel warning"
+                "redis-server --bind {address} --port {PORT} --protected-mode no --dir {at} \
+                 --save  --appendonly no --loglevel warning"
             ),
             Program::Memcached => {
                 format!("memcached -u root -l {address} -p {PORT} -U 0 -t 1 -m 256 -c 4096")
             }
             Program::Nginx => {
                 let text = format!(
-                    "daemon off; user root; worker_processes 1; pid {at}/nginx.pid; error_log stderr;\n\
+                    "daemon off; user root; worker_processes 1; pid {at}/nginx.pid; error_log \
+                     stderr;\n\
                      events {{ worker_connections 4096; }}\n\
                      http {{ access_log off; keepalive_requests 1000000000;\n\
-                     server {{ listen {address}:{PORT}; location / {{ return 200 \"{}\"; }} }} }}\n",
+                     server {{ listen {address}:{PORT}; location / {{ return 200 \"{}\"; }} }} \
+                     }}\n",
                     "v".repeat(VALUE_BYTES)
                 );
                 let path = folder.join("nginx.conf");
@@ -293,7 +295,8 @@ mod tests {
         assert_eq!((told.latency.p50_us, told.latency.p99_us), (463.0, 959.0));
         assert_eq!(redis_benchmark("Could not connect", 1000), None);
         let said = "Running 1s test @ http://10.79.1.1:7007/\n  1 threads and 50 connections\n\
-                      Latency Distribution\n     50%  812.00us\n     75%    1.10ms\n     90%    1.20ms\n\
+                      Latency Distribution\n     50%  812.00us\n     75%    1.10ms\n\
+                         90%    1.20ms\n\
                          99%    2.00s \n  61234 requests in 1.10s, 12.00MB read\n\
                     Requests/sec:  55667.28\nTransfer/sec:     11.00MB\n";
         let told = wrk(said).expect("read");

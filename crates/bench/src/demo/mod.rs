@@ -219,7 +219,8 @@ fn offender(ledger: &LedgerRecord) -> Option<String> {
 fn sentence(outcome: &CellResult, offender: Option<&str>, cpu: u32) -> String {
     let factor = outcome.penalty.median;
     let harm = format!(
-        "Next to the flooded container the victim took {factor:.1} times as long as next to an equally entitled compute job."
+        "Next to the flooded container the victim took {factor:.1} times as long as next to an \
+         equally entitled compute job."
     );
     match (
         offender,
@@ -227,7 +228,8 @@ fn sentence(outcome: &CellResult, offender: Option<&str>, cpu: u32) -> String {
         outcome.victim_charged_fraction,
     ) {
         (Some(name), Some(caused), Some(paid)) => format!(
-            "{harm} '{name}' caused {:.0}% of CPU {cpu} in network work; 'victim' paid {:.0}% of that CPU for it.",
+            "{harm} '{name}' caused {:.0}% of CPU {cpu} in network work; 'victim' paid {:.0}% of \
+             that CPU for it.",
             caused * 100.0,
             paid * 100.0
         ),

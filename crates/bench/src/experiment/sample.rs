@@ -262,7 +262,8 @@ impl Bench {
         let mut server = Worker::start(&place, &serve)?;
         server.go()?;
         let ask = format!(
-            "rpc-client --to {to} --port {port} --rate {RPC_RATE} --requests {} --realtime 1 --limit {LIMIT_S}",
+            "rpc-client --to {to} --port {port} --rate {RPC_RATE} --requests {} --realtime 1 \
+             --limit {LIMIT_S}",
             self.work
         );
         let client = Worker::start(&self.topology.peer(), &ask)?;

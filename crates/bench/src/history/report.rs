@@ -46,11 +46,12 @@ impl Outcome for HistoryResult {
 fn stores(rows: &[HistoryRow]) -> Markup {
     section(
         "Size, and cost of an append",
-        "Counts from a seed. The CPU time of an append is the mean of a hundred seconds' frames, with \
-         the sums of coarser frames and the removal of old ones.",
+        "Counts from a seed. The CPU time of an append is the mean of a hundred seconds' frames, \
+         with the sums of coarser frames and the removal of old ones.",
         html! { div.scroll tabindex="0" { table {
             thead { tr {
-                th { "containers" } th { "what they do" } th { "days" } th { "frames appended" } th { "size" }
+                th { "containers" } th { "what they do" } th { "days" } th { "frames appended" }
+                th { "size" }
                 th { "bytes a container and day" } th { "bytes a container and second" }
                 th { "append, CPU µs" } th { "append, µs" }
             } }

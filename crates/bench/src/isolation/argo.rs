@@ -50,8 +50,8 @@ pub fn workflow(experiment: &Experiment, image: &str) -> Value {
         { "name": "data", "mountPath": "/var/tmp" },
     ]);
     let host = |path: &str| json!({ "path": path, "type": "Directory" });
-    let measure = "set -e; printf %s \"$EXPERIMENT\" > /tmp/experiment.json; \
-                   exec cofferdam bench isolation --experiment /tmp/experiment.json --output \"$OUTPUT\"";
+    let measure = "set -e; printf %s \"$EXPERIMENT\" > /tmp/experiment.json; exec cofferdam bench \
+        isolation --experiment /tmp/experiment.json --output \"$OUTPUT\"";
     let mut report = vec![
         "cofferdam".to_owned(),
         "report".into(),

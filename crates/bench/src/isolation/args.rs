@@ -27,10 +27,20 @@ pub struct IsolationArgs {
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Only these runtimes; may be repeated or separated by commas
-    #[arg(long, value_name = "RUNTIME", value_delimiter = ',', value_parser = one_of(RuntimeKind::ALL, RuntimeKind::label))]
+    #[arg(
+        long,
+        value_name = "RUNTIME",
+        value_delimiter = ',',
+        value_parser = one_of(RuntimeKind::ALL, RuntimeKind::label)
+    )]
     pub runtime: Vec<RuntimeKind>,
     /// Only these resources; may be repeated or separated by commas
-    #[arg(long, value_name = "RESOURCE", value_delimiter = ',', value_parser = one_of(Resource::ALL, Resource::label))]
+    #[arg(
+        long,
+        value_name = "RESOURCE",
+        value_delimiter = ',',
+        value_parser = one_of(Resource::ALL, Resource::label)
+    )]
     pub resource: Vec<Resource>,
     /// Only these scenarios, such as a_s_b_f, with their baselines; may be repeated or separated
     /// by commas

@@ -87,7 +87,8 @@ mod tests {
     /// Promise 46.
     #[test]
     fn an_address_is_found_or_there_is_none() {
-        let text = r#"[{"ifname":"eth0","addr_info":[{"family":"inet","local":"10.88.0.5","prefixlen":16}]}]"#;
+        let text = r#"[{"ifname":"eth0","addr_info":[
+            {"family":"inet","local":"10.88.0.5","prefixlen":16}]}]"#;
         assert_eq!(first_address(text), Some(Ipv4Addr::new(10, 88, 0, 5)));
         for text in [
             "",

@@ -306,7 +306,8 @@ mod tests {
     #[test]
     fn answers_are_found_among_a_consoles_noise() {
         let script = "printf 'boot \\377\\n[ 0.1] @ready\\r\\n'; read x; echo @prepared; read x; \
-            echo '@tick 5 6'; echo '@done window_us=500000 ops=7 bytes=8 lost=1 restarts=0 p99_us=9'";
+            echo '@tick 5 6'; echo '@done window_us=500000 ops=7 bytes=8 lost=1 restarts=0 \
+            p99_us=9'";
         let mut guest = Guest::start("console", shell(script), Duration::from_secs(20)).unwrap();
         guest.prepare("cpu").unwrap();
         let before = Instant::now();

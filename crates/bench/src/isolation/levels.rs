@@ -129,7 +129,8 @@ impl Load {
                 iops,
                 direct,
             } => format!(
-                "disk path={path} size={size} iops={iops} write_pct={WRITE_PCT} direct={} threads={DISK_THREADS}",
+                "disk path={path} size={size} iops={iops} write_pct={WRITE_PCT} direct={} \
+                 threads={DISK_THREADS}",
                 u8::from(*direct)
             ),
             Load::Source {

@@ -31,7 +31,8 @@ fn rules(runtime: RuntimeKind, tag: &str, cpus: f64) -> String {
     };
     format!(
         "{settings}[[rule]]\nmatch = \"{name}?-free*\"\nnetwork_cpu = \"enforce\"\n\n\
-         [[rule]]\nmatch = \"{name}*\"\nnetwork_cpu = \"enforce\"\ncpu = \"strict\"\ncpus = {cpus:?}\n"
+         [[rule]]\nmatch = \"{name}*\"\nnetwork_cpu = \"enforce\"\ncpu = \"strict\"\ncpus = \
+         {cpus:?}\n"
     )
 }
 

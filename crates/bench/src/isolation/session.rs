@@ -126,7 +126,9 @@ fn open(
         };
         if samples.experiment.as_deref() != Some(experiment) {
             return Err(unusable(
-                "this directory holds another experiment: give a new one with --output, or the same experiment to resume it".to_owned(),
+                "this directory holds another experiment: give a new one with --output, or the \
+                 same experiment to resume it"
+                    .to_owned(),
             ));
         }
         let earlier = match kept.result {

@@ -82,7 +82,8 @@ impl Testbed {
         peer.route(&format!("default via {UPLINK}"))?;
         // Queue like a NIC's: first in, first out, with drops at its tail.
         router.tc(&format!(
-            "qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit {LINK_QUEUE_BYTES}",
+            "qdisc add dev up0 root tbf rate {link_bits_per_s}bit burst {} limit \
+             {LINK_QUEUE_BYTES}",
             bucket_bytes(link_bits_per_s)
         ))?;
         // With a fixed hardware address: by default the bridge takes the lowest of its ports', and

@@ -19,7 +19,12 @@ pub struct LatencyArgs {
     #[arg(long, value_name = "N", value_parser = quantity::positive)]
     pub pairs: Option<u32>,
     /// Only these experiments; may be repeated or separated by commas
-    #[arg(long, value_name = "EXPERIMENT", value_delimiter = ',', value_parser = one_of(LatencyExperiment::ALL, LatencyExperiment::label))]
+    #[arg(
+        long,
+        value_name = "EXPERIMENT",
+        value_delimiter = ',',
+        value_parser = one_of(LatencyExperiment::ALL, LatencyExperiment::label)
+    )]
     pub experiment: Vec<LatencyExperiment>,
 }
 

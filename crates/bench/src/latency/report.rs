@@ -192,8 +192,10 @@ fn bias(rows: &[BiasRow]) -> Result<Markup, ReportError> {
                  th {"bias, µs"} th {"not corrected"} } }
             tbody { @for r in rows {
                 tr {
-                    td {(r.load)} td {(spread(Some(&r.raw_us)))} td {(spread(Some(&r.corrected_us)))}
-                    td {(spread(Some(&r.host_us)))} td {(spread(Some(&r.bias_us)))} td {(r.uncorrected)}
+                    td {(r.load)} td {(spread(Some(&r.raw_us)))}
+                    td {(spread(Some(&r.corrected_us)))}
+                    td {(spread(Some(&r.host_us)))} td {(spread(Some(&r.bias_us)))}
+                    td {(r.uncorrected)}
                 }
             } }
         } }
@@ -265,7 +267,9 @@ fn perturbation(result: &LatencyResult) -> Result<Markup, ReportError> {
     };
     let table = html! {
         div.scroll tabindex="0" { table {
-            thead { tr { th {"state"} th {"round trip, µs"} th {"added, µs"} th {"datagrams/s sent"} } }
+            thead { tr {
+                th {"state"} th {"round trip, µs"} th {"added, µs"} th {"datagrams/s sent"}
+            } }
             tbody { @for r in &result.perturbation {
                 tr { td {(r.state)} td {(spread(Some(&r.rtt_us)))} td {(spread(Some(&r.added_us)))}
                      td {(spread(Some(&r.packets_per_s)))} }

@@ -36,19 +36,39 @@ pub struct PenaltyArgs {
     #[command(flatten)]
     pub host: HostArgs,
     /// Only these victims; may be repeated or separated by commas
-    #[arg(long, value_name = "VICTIM", value_delimiter = ',', value_parser = one_of(VictimKind::ALL, VictimKind::label))]
+    #[arg(
+        long,
+        value_name = "VICTIM",
+        value_delimiter = ',',
+        value_parser = one_of(VictimKind::ALL, VictimKind::label)
+    )]
     pub victim: Vec<VictimKind>,
     /// Only this traffic; may be repeated or separated by commas
-    #[arg(long, value_name = "TRAFFIC", value_delimiter = ',', value_parser = one_of(Interferer::ALL, Interferer::label))]
+    #[arg(
+        long,
+        value_name = "TRAFFIC",
+        value_delimiter = ',',
+        value_parser = one_of(Interferer::ALL, Interferer::label)
+    )]
     pub interferer: Vec<Interferer>,
     /// Only the competitor as receiver, or as sender
-    #[arg(long, value_name = "DIRECTION", value_delimiter = ',', value_parser = one_of(Direction::ALL, Direction::label))]
+    #[arg(
+        long,
+        value_name = "DIRECTION",
+        value_delimiter = ',',
+        value_parser = one_of(Direction::ALL, Direction::label)
+    )]
     pub direction: Vec<Direction>,
     /// Only these numbers of concurrent flows; may be repeated or separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
     pub flows: Vec<u32>,
     /// Only these paths between peer and container; may be repeated or separated by commas
-    #[arg(long, value_name = "PATH", value_delimiter = ',', value_parser = one_of(Path::ALL, Path::label))]
+    #[arg(
+        long,
+        value_name = "PATH",
+        value_delimiter = ',',
+        value_parser = one_of(Path::ALL, Path::label)
+    )]
     pub path: Vec<Path>,
     /// Only these datagram payloads (UDP) or write sizes (TCP), such as 200B or 16KiB
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = quantity::bytes)]
@@ -58,7 +78,12 @@ pub struct PenaltyArgs {
     pub htb: Vec<f64>,
     /// Creates the containers: this program (process), podman with runc (no path veth), or
     /// kubernetes: pods of the cluster's node that this runs on, by kubectl (path routed only)
-    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(MadeBy::ALL, MadeBy::label))]
+    #[arg(
+        long,
+        value_name = "RUNTIME",
+        default_value = "process",
+        value_parser = one_of(MadeBy::ALL, MadeBy::label)
+    )]
     pub runtime: MadeBy,
     /// Only the cell with this id, such as cpu/flood/receiver/veth/3x200B; may be repeated
     #[arg(long, value_name = "ID")]
@@ -75,17 +100,32 @@ pub struct PenaltyArgs {
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = quantity::positive)]
     pub victim_share: Vec<u32>,
     /// Only cells whose shares are set by these means
-    #[arg(long, value_name = "MEANS", value_delimiter = ',', value_parser = one_of(Limit::ALL, Limit::label))]
+    #[arg(
+        long,
+        value_name = "MEANS",
+        value_delimiter = ',',
+        value_parser = one_of(Limit::ALL, Limit::label)
+    )]
     pub limit: Vec<Limit>,
     /// Only with these numbers of competing containers
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = quantity::positive)]
     pub offenders: Vec<u32>,
     /// Only with the victim in a container, or in a cgroup of the host that no rule names
-    #[arg(long, value_name = "PLACE", value_delimiter = ',', value_parser = one_of(VictimIn::ALL, VictimIn::label))]
+    #[arg(
+        long,
+        value_name = "PLACE",
+        value_delimiter = ',',
+        value_parser = one_of(VictimIn::ALL, VictimIn::label)
+    )]
     pub victim_in: Vec<VictimIn>,
     /// Also measure this treatment, in the same pairs as vanilla; may be repeated or separated by
     /// commas
-    #[arg(long = "with", value_name = "TREATMENT", value_delimiter = ',', value_parser = one_of(treatments(), Treatment::label))]
+    #[arg(
+        long = "with",
+        value_name = "TREATMENT",
+        value_delimiter = ',',
+        value_parser = one_of(treatments(), Treatment::label)
+    )]
     pub treatments: Vec<Treatment>,
     /// Do not run the accounting during the measurement
     #[arg(long)]

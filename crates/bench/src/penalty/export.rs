@@ -27,8 +27,8 @@ pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result
 
 fn table(judged: &[Judged<'_>]) -> String {
     let mut text = String::from(
-        "| cell | penalty, vanilla | penalty, enforced | offender's CPU, enforced | \
-         goodput kept | goodput kept, CPU idle | missed | inconclusive |\n|---|---|---|---|---|---|---|---|\n",
+        "| cell | penalty, vanilla | penalty, enforced | offender's CPU, enforced | goodput kept | \
+         goodput kept, CPU idle | missed | inconclusive |\n|---|---|---|---|---|---|---|---|\n",
     );
     for row in judged {
         let named = |verdict| match row.goals_that_are(verdict) {

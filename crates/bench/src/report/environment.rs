@@ -33,7 +33,9 @@ pub fn of(manifest: &Manifest) -> Markup {
             @if !m.mitigations.is_empty() {
                 details {
                     summary { "Mitigations of CPU vulnerabilities" }
-                    dl { @for (name, value) in &m.mitigations { div { dt { (name) } dd { (value) } } } }
+                    dl { @for (name, value) in &m.mitigations {
+                        div { dt { (name) } dd { (value) } }
+                    } }
                 }
             }
             p.note {

@@ -12,7 +12,8 @@ pub enum ReportError {
     Data(#[from] DataError),
     /// The documents of the directory contradict each other.
     #[error(
-        "{dir}: manifest.json is of a {manifest} run, result.json of a {result} run: the files come from different runs; render another directory"
+        "{dir}: manifest.json is of a {manifest} run, result.json of a {result} run: the files \
+         come from different runs; render another directory"
     )]
     Mixed {
         /// The run directory.

@@ -139,7 +139,8 @@ fn an_agent_report_names_the_goals_that_are_missed() {
     );
     assert_eq!(
         told[4],
-        "A container runtime that makes 1000 containers waits 1.00 (n = 3) ms for 99 of 100 answers."
+        "A container runtime that makes 1000 containers waits 1.00 (n = 3) ms for 99 of 100 \
+         answers."
     );
     assert_eq!(
         told[5],
@@ -393,10 +394,12 @@ fn a_dataplane_run_says_which_goals_are_reached() {
     let text = finding::of(&run).join("\n");
     for words in [
         "26 of 28 goals are reached; 2 are missed.",
-        "Missed: with 10,000 connections the share of the peak kept (connections) is 0.500 [0.495, 0.505]; the goal is at least 0.900.",
+        "Missed: with 10,000 connections the share of the peak kept (connections) is 0.500 [0.495, \
+         0.505]; the goal is at least 0.900.",
         "The code for 2 cores, on one CPU, keeps 0.950 [0.941, 0.959] of one core's",
         "at 90% of its peak, the highest p99 of pkey in any round, ms (load) is 12",
-        "dataplane, inline answers 100 k requests a second with a p99 of at most 500 µs, 2.00× [1.98, 2.02] what",
+        "dataplane, inline answers 100 k requests a second with a p99 of at most 500 µs, 2.00× \
+         [1.98, 2.02] what",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -408,7 +411,8 @@ fn a_dataplane_run_says_which_goals_are_reached() {
         "Multicore",
         "With 2 cores the server has the load generator",
         "2 cores, dataplane, process, CPU shared",
-        "so that the server may carry more: 1 core, Linux, blocking epoll; 1 core, dataplane, process.",
+        "so that the server may carry more: 1 core, Linux, blocking epoll; 1 core, dataplane, \
+         process.",
         "at most 0.450</td>",
         // The worst of the low loads is judged.
         "10000/s, dataplane, inline",

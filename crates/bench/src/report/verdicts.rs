@@ -174,8 +174,9 @@ pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
     Some(section(
         "Goals",
         "Reached: the whole 95% interval is on the good side; missed: the whole interval is on the \
-         bad side; otherwise inconclusive. Fewer than five blocks, or blocks that are all alike, have no interval. Where \
-         the same cell without Cofferdam did not miss the goal, there was no harm to mend.",
+         bad side; otherwise inconclusive. Fewer than five blocks, or blocks that are all alike, \
+         have no interval. Where the same cell without Cofferdam did not miss the goal, there was \
+         no harm to mend.",
         inside,
     ))
 }

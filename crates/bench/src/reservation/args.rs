@@ -32,19 +32,44 @@ pub struct ReservationArgs {
     /// Makes target and neighbours: this program (process), or kubernetes: pods of the cluster's
     /// node that this runs on, by kubectl; with the same --output, policies of another
     /// configuration of the kubelet are added to the run
-    #[arg(long, value_name = "RUNTIME", default_value = "process", value_parser = one_of(ReservationRuntime::ALL, ReservationRuntime::label))]
+    #[arg(
+        long,
+        value_name = "RUNTIME",
+        default_value = "process",
+        value_parser = one_of(ReservationRuntime::ALL, ReservationRuntime::label)
+    )]
     pub runtime: ReservationRuntime,
     /// Only these targets; may be repeated or separated by commas
-    #[arg(long, value_name = "TARGET", value_delimiter = ',', value_parser = one_of(Target::ALL, Target::label))]
+    #[arg(
+        long,
+        value_name = "TARGET",
+        value_delimiter = ',',
+        value_parser = one_of(Target::ALL, Target::label)
+    )]
     pub target: Vec<Target>,
     /// Only these neighbours; may be repeated or separated by commas
-    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = one_of(Neighbours::ALL, Neighbours::label))]
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_delimiter = ',',
+        value_parser = one_of(Neighbours::ALL, Neighbours::label)
+    )]
     pub neighbours: Vec<Neighbours>,
     /// Only capped or only burstable neighbours
-    #[arg(long, value_name = "LIMIT", value_delimiter = ',', value_parser = one_of(NeighbourLimit::ALL, NeighbourLimit::label))]
+    #[arg(
+        long,
+        value_name = "LIMIT",
+        value_delimiter = ',',
+        value_parser = one_of(NeighbourLimit::ALL, NeighbourLimit::label)
+    )]
     pub limit: Vec<NeighbourLimit>,
     /// Only these policies, and `alone`; may be repeated or separated by commas
-    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label))]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_delimiter = ',',
+        value_parser = one_of(ReservationPolicy::ALL, ReservationPolicy::label)
+    )]
     pub policy: Vec<ReservationPolicy>,
 }
 

@@ -24,7 +24,10 @@ pub enum Target {
     /// memcached with requests at a fixed rate.
     Memcached,
 }
-labels!(Target { Batch => "batch", BatchMemory => "batch-memory", Xz => "xz", Wakeups => "wakeups", Memcached => "memcached" });
+labels!(Target {
+    Batch => "batch", BatchMemory => "batch-memory", Xz => "xz", Wakeups => "wakeups",
+    Memcached => "memcached",
+});
 
 impl Target {
     /// Whether the target is judged by its latency, not by its completion time.

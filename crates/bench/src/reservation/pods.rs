@@ -271,7 +271,8 @@ fn measurable(
         };
         format!(
             "policy '{policy}' is not measured: cpuManagerPolicy of this node's kubelet is \
-             '{manager}'. On a node with '{wanted}', the same command with the same --output adds it"
+             '{manager}'. On a node with '{wanted}', the same command with the same --output adds \
+             it"
         )
     };
     match others.iter().find(|p| options.policies.contains(p)) {

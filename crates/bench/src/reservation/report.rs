@@ -178,7 +178,10 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     th { "policy" }
                     th { @if cell.target.is_interactive() { "p99, µs" } @else { "time, s" } }
                     th { "÷ alone" } th { "CPU got ÷ requested" } th { "host utilisation" }
-                    @if diagnosed { th { "entitled to, CPUs" } @for cause in Entitled::<Estimate>::CAUSES { th { (cause) } } }
+                    @if diagnosed {
+                        th { "entitled to, CPUs" }
+                        @for cause in Entitled::<Estimate>::CAUSES { th { (cause) } }
+                    }
                 } }
                 tbody { @for row in &result.rows { tr {
                     th { (row.policy.words()) }
@@ -188,13 +191,17 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     td { (spread(Some(&row.host_utilisation))) }
                     @if diagnosed {
                         td { (spread(row.entitled.as_ref().map(|e| &e.entitled_cpus))) }
-                        @for i in 0..Entitled::<Estimate>::CAUSES.len() { td { (spread(loss(row, i))) } }
+                        @for i in 0..Entitled::<Estimate>::CAUSES.len() {
+                            td { (spread(loss(row, i))) }
+                        }
                     }
                 } } }
             } }
             @if diagnosed { p.note {
-                "The last columns are CPUs that the target was entitled to and did not get, by cause: "
-                "others ran where it waited; it waited while CPUs were idle; its own quota; no thread "
+                "The last columns are CPUs that the target was entitled to and did not get, by \
+                 cause: "
+                "others ran where it waited; it waited while CPUs were idle; its own quota; no \
+                 thread "
                 "that could run."
             } }
         },

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub enum DataError {
     /// A file is missing or unreadable.
     #[error(
-        "cannot read {path}: {source}: give a directory that 'cofferdam bench' or 'cofferdam demo' wrote"
+        "cannot read {path}: {source}: give a directory that 'cofferdam bench' or 'cofferdam demo' \
+         wrote"
     )]
     Read {
         /// File.

@@ -12,7 +12,8 @@ pub fn this_host() -> Result<Host, BenchError> {
     let topology = topology(&fs).map_err(failed)?;
     if topology.cpus.len() > MOST_CPUS {
         return Err(BenchError::Unsupported(format!(
-            "this host has more than {MOST_CPUS} CPUs, the most that are simulated: use a smaller one"
+            "this host has more than {MOST_CPUS} CPUs, the most that are simulated: use a smaller \
+             one"
         )));
     }
     let layout = CgroupLayout::read(&fs).map_err(failed)?;

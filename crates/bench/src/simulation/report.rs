@@ -45,7 +45,8 @@ pub fn finding(result: &SimulationResult) -> Vec<String> {
         a.difference_pct.median.total_cmp(&b.difference_pct.median)
     };
     let mut lines = vec![format!(
-        "In {close} of {} cases every tenant's simulated share is within {} points of the measured one (medians).",
+        "In {close} of {} cases every tenant's simulated share is within {} points of the measured \
+         one (medians).",
         result.cases.len(),
         number(GOAL_DIFFERENCE_PCT)
     )];
@@ -79,11 +80,14 @@ pub fn sections(result: &SimulationResult) -> Vec<Markup> {
 fn summary(result: &SimulationResult) -> Markup {
     section(
         "All cases",
-        "The difference is that of the tenant whose share differs most, in percent of the host's CPU time. \
-         Shares are of the CPU time that \
-         there was for the tenants: without what other processes and the hypervisor took of it.",
+        "The difference is that of the tenant whose share differs most, in percent of the host's \
+         CPU time. Shares are of the CPU time that there was for the tenants: without what other \
+         processes and the hypervisor took of it.",
         html! { div.scroll tabindex="0" { table {
-            thead { tr { th { "case" } th { "difference, points" } th { "taken by others, %" } th { "repeated" } th { "disturbed" } } }
+            thead { tr {
+                th { "case" } th { "difference, points" } th { "taken by others, %" }
+                th { "repeated" } th { "disturbed" }
+            } }
             tbody { @for c in &result.cases { tr {
                 th { (c.case.id) }
                 td { (spread(Some(&c.difference_pct))) }
@@ -100,7 +104,10 @@ fn one(result: &SimulationCaseResult) -> Markup {
         &result.case.id,
         "",
         html! { div.scroll tabindex="0" { table {
-            thead { tr { th { "tenant" } th { "threads" } th { "weight" } th { "measured share" } th { "simulated share" } } }
+            thead { tr {
+                th { "tenant" } th { "threads" } th { "weight" } th { "measured share" }
+                th { "simulated share" }
+            } }
             tbody { @for (row, tenant) in result.rows.iter().zip(&result.case.tenants) { tr {
                 th { (row.name) }
                 td { (tenant.threads) }

@@ -45,7 +45,8 @@ pub enum TraceError {
         text: String,
     },
     /// More flows than sockets that a worker may open.
-    #[error("line {line}: flow {flow} is too large: flows are numbered from 0 to {}", MAX_FLOWS - 1)]
+    #[error("line {line}: flow {flow} is too large: flows are numbered from 0 to \
+        {}", MAX_FLOWS - 1)]
     Flow {
         /// Number of the line, from 1.
         line: usize,

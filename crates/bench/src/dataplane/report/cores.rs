@@ -14,9 +14,9 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
     let shared: BTreeSet<u32> = shared.map(|r| r.cell.at).collect();
     if let Some(count) = shared.first() {
         text.push(format!(
-            "With {count} cores the server has the load generator's CPU as well: this host has no other. \
-             These points, drawn hollow, show what all of the host's CPUs achieve together, client \
-             included, and not what a second core adds. There the generator yields the CPU \
+            "With {count} cores the server has the load generator's CPU as well: this host has no \
+             other. These points, drawn hollow, show what all of the host's CPUs achieve together, \
+             client included, and not what a second core adds. There the generator yields the CPU \
              whenever it has nothing to do, the dataplane's loops sleep instead of polling, and \
              the CPU time of a request is unknown."
         ));
@@ -35,7 +35,8 @@ pub(super) fn caution(rows: &[&DataplaneRow]) -> Vec<String> {
     let limited: Vec<String> = limited.map(|r| label(r)).collect();
     if !limited.is_empty() {
         text.push(format!(
-            "The load generator was busy nearly all the time, so that the server may carry more: {}.",
+            "The load generator was busy nearly all the time, so that the server may carry more: \
+             {}.",
             limited.join("; ")
         ));
     }

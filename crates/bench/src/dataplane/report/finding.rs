@@ -38,7 +38,8 @@ fn cores(result: &DataplaneResult) -> Option<String> {
             times(ratio)
         )),
         (None, Some(_)) => text.push(
-            "This host has no CPU for a second core of the server in addition to the load generator's."
+            "This host has no CPU for a second core of the server in addition to the load \
+             generator's."
                 .to_owned(),
         ),
         (None, None) => {}
@@ -62,16 +63,16 @@ fn served(mix: DataplaneExperiment, service: &[DataplaneService]) -> Option<Stri
     let best = best.max_by(|a, b| a.requests_per_s.median.total_cmp(&b.requests_per_s.median));
     Some(match best {
         None => format!(
-            "memcached, {name}: at none of the offered rates did the dataplane answer with a p99 of at \
-             most {limit} µs."
+            "memcached, {name}: at none of the offered rates did the dataplane answer with a p99 \
+             of at most {limit} µs."
         ),
         Some(best) => {
             let compared = best.to_blocking.as_ref().map_or(String::new(), |ratio| {
                 format!(", {} what blocking sockets do", times(ratio))
             });
             format!(
-                "memcached, {name}: {} answers {} requests a second with a p99 of at most {limit} µs\
-                 {compared}.",
+                "memcached, {name}: {} answers {} requests a second with a p99 of at most {limit} \
+                 µs{compared}.",
                 best.server.words(),
                 scaled(best.requests_per_s.median),
             )

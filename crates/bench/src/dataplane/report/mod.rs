@@ -82,9 +82,9 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::Paced => (
             "Low load",
-            "64 bytes, this many requests a second, one at a time, from a Linux client that polls. The \
-             dataplane polls and sleeps as by default. CPU time is all time that its CPU was not \
-             idle, including polls that found nothing.",
+            "64 bytes, this many requests a second, one at a time, from a Linux client that polls. \
+             The dataplane polls and sleeps as by default. CPU time is all time that its CPU was \
+             not idle, including polls that found nothing.",
         ),
         DataplaneExperiment::Connections => (
             "Connections",
@@ -94,18 +94,19 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         DataplaneExperiment::Cores => (
             "Multicore",
             "64 bytes, 400 connections, one outstanding request on each, from one load generator \
-             that has a CPU of its own; more is better. Linux has one thread per core, each with a listener \
-             of its own (SO_REUSEPORT). The dataplane has one loop per core; its application is \
-             one thread on the same CPUs. The generator sends through one queue, so the device has \
-             one queue, and the first core passes on what belongs to others. Receive work is spread over the server's CPUs, flow by flow (RPS).",
+             that has a CPU of its own; more is better. Linux has one thread per core, each with a \
+             listener of its own (SO_REUSEPORT). The dataplane has one loop per core; its \
+             application is one thread on the same CPUs. The generator sends through one queue, so \
+             the device has one queue, and the first core passes on what belongs to others. \
+             Receive work is spread over the server's CPUs, flow by flow (RPS).",
         ),
         DataplaneExperiment::OneCpu => (
             "Cost of the code for several cores",
-            "As above, with all loops of the dataplane and its application on the one CPU of the server. Nothing \
-             can be gained, and the loss compared with one core is the cost of several: passing \
-             packets and frames on, waking each other, and switching between the loops. Loops \
-             sleep when they have nothing to do, as they must on a shared CPU. On CPUs of their \
-             own they poll, and neither wake nor switch: this is the maximum cost.",
+            "As above, with all loops of the dataplane and its application on the one CPU of the \
+             server. Nothing can be gained, and the loss compared with one core is the cost of \
+             several: passing packets and frames on, waking each other, and switching between the \
+             loops. Loops sleep when they have nothing to do, as they must on a shared CPU. On \
+             CPUs of their own they poll, and neither wake nor switch: this is the maximum cost.",
         ),
         DataplaneExperiment::Batch => (
             "Batch bound",
@@ -121,12 +122,14 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
             "CPU time of a request",
             "All servers at this percentage of the slowest one's peak, in an open loop. Counts the \
              time of the server's CPU that was neither idle nor spent on polls that found nothing. \
-             The kernel's work for packets is included. A server that polls takes packets as they come: under more load its \
-             batches grow, and a request costs it less.",
+             The kernel's work for packets is included. A server that polls takes packets as they \
+             come: under more load its batches grow, and a request costs it less.",
         ),
         DataplaneExperiment::SameRate => (
             "Latency at the same load",
-            "All servers at this percentage of the peak of an application in a process of its own, in an              open loop. Times count from when a request was due: where a server cannot carry the rate, they grow              as long as the sample lasts.",
+            "All servers at this percentage of the peak of an application in a process of its own, \
+             in an open loop. Times count from when a request was due: where a server cannot carry \
+             the rate, they grow as long as the sample lasts.",
         ),
         DataplaneExperiment::Usr => (
             "memcached, USR",
@@ -134,13 +137,13 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::Etc => (
             "memcached, ETC",
-            "100 connections, an open loop. 10,000 keys of 20 to 70 bytes, values of 1 to 1,024 bytes \
-             from Facebook's published distributions, 75% gets.",
+            "100 connections, an open loop. 10,000 keys of 20 to 70 bytes, values of 1 to 1,024 \
+             bytes from Facebook's published distributions, 75% gets.",
         ),
         DataplaneExperiment::Idle => (
             "Idle connections",
-            "Each has carried one request. Memory of the server, its tables included, ÷ connections; \
-             for Linux with what the kernel's own memory grew.",
+            "Each has carried one request. Memory of the server, its tables included, ÷ \
+             connections; for Linux with what the kernel's own memory grew.",
         ),
         DataplaneExperiment::Sizes => (
             "Message size (NetPIPE)",
@@ -149,8 +152,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::SizesSegmented => (
             "Message size in equal packets",
-            "As above, with segmentation and receive offloads off on the Linux servers' pair too: all send \
-             packets of at most 1,500 bytes.",
+            "As above, with segmentation and receive offloads off on the Linux servers' pair too: \
+             all send packets of at most 1,500 bytes.",
         ),
         DataplaneExperiment::SizesJumbo => (
             "Message size in equal packets of 9,000 bytes",
@@ -158,18 +161,19 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::SizesLargest => (
             "Message size, the largest MTU",
-            "One message at a time and the same back, with the largest MTU that the dataplane takes, \
-             65,522 bytes, on both pairs. The Linux servers have their segmentation offloads.",
+            "One message at a time and the same back, with the largest MTU that the dataplane \
+             takes, 65,522 bytes, on both pairs. The Linux servers have their segmentation \
+             offloads.",
         ),
         DataplaneExperiment::Redis | DataplaneExperiment::RedisPipelined => (
             match experiment {
                 DataplaneExperiment::Redis => "redis-server, unmodified",
                 _ => "redis-server, unmodified, pipelined",
             },
-            "redis-benchmark asks for values of 64 bytes over 50 connections, from the client's CPU; \
-             pipelined: with 16 requests under way on each. On the dataplane by `cofferdam dataplane \
-             exec`, loop and program on the server's one CPU. Where the client is the limit, compare \
-             the CPU time.",
+            "redis-benchmark asks for values of 64 bytes over 50 connections, from the client's \
+             CPU; pipelined: with 16 requests in flight on each. On the dataplane by `cofferdam \
+             dataplane exec`, loop and program on the server's one CPU. Where the client is the \
+             limit, compare the CPU time.",
         ),
         DataplaneExperiment::Memcached => (
             "memcached, unmodified",
@@ -178,8 +182,8 @@ fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
         ),
         DataplaneExperiment::Nginx => (
             "nginx, unmodified",
-            "A master and one worker; wrk asks for 64 bytes over 50 connections that are kept, from the \
-             client's CPU.",
+            "A master and one worker; wrk asks for 64 bytes over 50 connections that are kept, \
+             from the client's CPU.",
         ),
         DataplaneExperiment::ShortConnections => (
             "Short connections",
@@ -439,10 +443,10 @@ fn stages(result: &DataplaneResult) -> Result<Markup, ReportError> {
     };
     Ok(section(
         "Where the time of a packet goes",
-        "Cycles of the time-stamp counter in each stage of the inline loop, over the server's whole \
-         life, without turns that had no work. `flush` is the system call that sends: on veth it copies each \
-         packet and runs the device's transmit path. A NIC with zero-copy AF_XDP would leave there \
-         only the wake-up.",
+        "Cycles of the time-stamp counter in each stage of the inline loop, over the server's \
+         whole life, without turns that had no work. `flush` is the system call that sends: on \
+         veth it copies each packet and runs the device's transmit path. A NIC with zero-copy \
+         AF_XDP would leave there only the wake-up.",
         html! { div.charts { (figure(axis, &chart.svg()?)) } },
     ))
 }

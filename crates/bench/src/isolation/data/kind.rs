@@ -87,7 +87,10 @@ pub enum Level {
     /// All that it can get, without a limit.
     Unrestricted,
 }
-labels!(Level { Undercommitted => "undercommitted", Saturated => "saturated", Overcommitted => "overcommitted", Unrestricted => "unrestricted" });
+labels!(Level {
+    Undercommitted => "undercommitted", Saturated => "saturated", Overcommitted => "overcommitted",
+    Unrestricted => "unrestricted",
+});
 
 impl Level {
     /// Letter in the scenario's short name.
@@ -195,7 +198,8 @@ impl JsonSchema for Scenario {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let names: Vec<String> = Scenario::all().iter().map(Scenario::to_string).collect();
         schemars::json_schema!({
-            "description": "a_X: tenant a alone at level X; a_X_b_Y: next to tenant b at level Y. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.",
+            "description": "a_X: tenant a alone at level X; a_X_b_Y: next to tenant b at level Y. \
+                Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.",
             "type": "string",
             "enum": names,
         })

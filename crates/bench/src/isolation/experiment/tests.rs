@@ -240,7 +240,8 @@ fn any_bytes_are_read_or_refused() {
         .zip("abcdefghi".chars())
     {
         bomb += &format!(
-            "{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}]\n"
+            "{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, \
+             *{old}]\n"
         );
     }
     assert!(Experiment::parse(&bomb, "x.yaml").is_err());

@@ -36,7 +36,8 @@ pub fn runtimes(result: &IsolationResult) -> Option<Markup> {
                             th { (short_name(row)) }
                             @for t in tables {
                                 @let other = t.rows.iter().find(|r| r.scenario == row.scenario);
-                                td { (spread_as(other.and_then(|r| r.performance_loss_pct.as_ref()), tenths)) }
+                                @let loss = other.and_then(|r| r.performance_loss_pct.as_ref());
+                                td { (spread_as(loss, tenths)) }
                             }
                         } }
                     }
@@ -61,8 +62,8 @@ pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
     }
     Some(section(
         "The paper's podman and ours",
-        "Utilisation and I_plr as the paper prints them (Volpert et al., ICPE 2023), and as measured \
-         here. The machines, limits and versions differ: compare trends, not digits.",
+        "Utilisation and I_plr as the paper prints them (Volpert et al., ICPE 2023), and as \
+         measured here. The machines, limits and versions differ: compare trends, not digits.",
         html! {
             @for of in tables {
                 h3 { (of.title()) }
@@ -73,7 +74,9 @@ pub fn with_the_paper(result: &IsolationResult) -> Option<Markup> {
                     } }
                     tbody { @for row in of.rows.iter().filter(|r| r.id <= 16) { tr {
                         th { (row.id) } td.words { (short_name(row)) }
-                        td { (paper::podman(of.resource).and_then(|t| t.get(row.id as usize - 1)).copied().map_or("–".to_owned(), points)) }
+                        @let table = paper::podman(of.resource);
+                        @let paper = table.and_then(|t| t.get(row.id as usize - 1)).copied();
+                        td { (paper.map_or("–".to_owned(), points)) }
                         td { (points(row.utilisation_pct.median)) }
                         td { (paper::i_plr(of.resource, row.id).map(points).unwrap_or_default()) }
                         td { (row.i_plr.map(points).unwrap_or_default()) }

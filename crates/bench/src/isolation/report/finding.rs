@@ -84,8 +84,8 @@ fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
             .count()
     };
     text.push(format!(
-        "In {} of {} contended cells a lost more than {limit}% of its performance, in {} it did not; \
-         inconclusive: {}.",
+        "In {} of {} contended cells a lost more than {limit}% of its performance, in {} it did \
+         not; inconclusive: {}.",
         count(Verdict::Missed),
         cases.len(),
         count(Verdict::Reached),
@@ -98,7 +98,8 @@ fn slower(contended: &[Cell<'_>]) -> Vec<String> {
     let cases = cases(contended, |row| row.p99_factor.as_ref());
     let told = |((t, row), grown): (Cell<'_>, &Estimate)| {
         format!(
-            "Under {}, the 99th percentile of tenant a's {} operations was {} of that alone in {} ({}).",
+            "Under {}, the 99th percentile of tenant a's {} operations was {} of that alone in {} \
+             ({}).",
             t.runtime,
             t.resource,
             factor(grown.median),

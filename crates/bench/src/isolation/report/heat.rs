@@ -24,12 +24,16 @@ pub fn map(of: &IsolationTable) -> Markup {
     }
     html! {
         div.scroll tabindex="0" { table.heat {
-            thead { tr { th { "a ↓ b →" } @for b in Level::ALL { th title=(b) { "b" sub { (b.letter()) } } } } }
+            thead { tr {
+                th { "a ↓ b →" }
+                @for b in Level::ALL { th title=(b) { "b" sub { (b.letter()) } } }
+            } }
             tbody {
                 @for a in &levels { tr {
                     th title=(a) { "a" sub { (a.letter()) } }
                     @for b in Level::ALL {
-                        @let row = of.rows.iter().find(|r| r.scenario.a == *a && r.scenario.b == Some(*b));
+                        @let levels = (*a, Some(*b));
+                        @let row = of.rows.iter().find(|r| (r.scenario.a, r.scenario.b) == levels);
                         (cell(row))
                     }
                 } }

@@ -79,8 +79,8 @@ fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Mar
     sections.extend(protection::comparison(result)?);
     for of in &result.tables {
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
-                    marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
-                    none. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
+            marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
+            none. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
         let (blocks, over_time) = (blocks::of(kept, of)?, series::of(kept, of)?);
         let inside = html! {
             (heat::map(of))
@@ -114,11 +114,11 @@ fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
         format!(
             "Two tenants with equal limits; the load generator is {}. Each cell was measured {} \
              times for {} after a warm-up of {} that does not count; each block measured every \
-             scenario once, in random order from seed {}, and repeated those that the hypervisor \
-             disturbed (more than {} of the CPUs) at its end, at most {} times in total; the \
-             calmest counts. A limit is {} CPUs, {} of memory, {} block \
-             operations a second or {}/s of network, set while that resource is measured; the \
-             link that both share carries {}/s.",
+             scenario once, in random order from seed {}, and repeated the scenarios that the \
+             hypervisor disturbed (more than {} of the CPUs) at its end, at most {} times in \
+             total; the calmest counts. A limit is {} CPUs, {} of memory, {} block operations a \
+             second or {}/s of network, set while that resource is measured; the link that both \
+             share carries {}/s.",
             e.generator,
             e.repetitions,
             e.measure,
@@ -164,7 +164,7 @@ fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
             @for text in told.iter().chain(&flood).chain(&cost) { p.lead { (text) } }
             p.lead {
                 "I_plr is 100·|a − a′| ÷ a, I_ulr |a − a′| in points (half of it for CPU), as the \
-                 paper's tables have them: without a sign. The losses beside them are signed, \
+                 paper's tables have them: without a sign. The losses next to them are signed, \
                  compared block by block."
             }
             dl { @for (name, value) in facts.chain(runtimes).chain(images) {

@@ -76,8 +76,8 @@ pub fn finding(result: &IsolationResult) -> Option<String> {
     }
     let count = |of: Verdict| verdicts.iter().filter(|v| **v == of).count();
     Some(format!(
-        "With Cofferdam, a's performance is better in {} of {} cells and worse in {}; inconclusive: \
-         {}.",
+        "With Cofferdam, a's performance is better in {} of {} cells and worse in {}; \
+         inconclusive: {}.",
         count(Verdict::Better),
         verdicts.len(),
         count(Verdict::Worse),

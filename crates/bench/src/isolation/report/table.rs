@@ -15,8 +15,10 @@ pub fn paper(of: &IsolationTable, generator: GeneratorKind) -> Markup {
             thead { tr {
                 th { "id" } th.words { "scenario" }
                 th { "a, %" } th { "a′, %" } th { "I_ulr" } th { "I_plr" }
-                th { "loss of utilisation, %" } th { "performance, " (of.resource.performance_unit(generator)) }
-                th { "loss of performance, %" } th { "achieved ÷ asked" } th { "p99, µs" } th { "p99′ ÷ p99" }
+                th { "loss of utilisation, %" }
+                th { "performance, " (of.resource.performance_unit(generator)) }
+                th { "loss of performance, %" } th { "achieved ÷ asked" } th { "p99, µs" }
+                th { "p99′ ÷ p99" }
                 @if of.resource == Resource::Memory { th { "kills" } }
             } }
             tbody { @for row in &of.rows { (line(of, row)) } }
@@ -40,7 +42,9 @@ fn line(of: &IsolationTable, row: &IsolationRow) -> Markup {
             td { (row.i_plr.map(points).unwrap_or_default()) }
             td { @if contended { (spread_as(row.utilisation_loss_pct.as_ref(), tenths)) } }
             td { (scaled(row.performance.median)) }
-            td.bad[is_loss(row)] { @if contended { (spread_as(row.performance_loss_pct.as_ref(), tenths)) } }
+            td.bad[is_loss(row)] {
+                @if contended { (spread_as(row.performance_loss_pct.as_ref(), tenths)) }
+            }
             td { (spread(row.achieved.as_ref())) }
             td { (row.p99_us.as_ref().map_or("–".to_owned(), |e| number(e.median))) }
             td { @if contended { (spread(row.p99_factor.as_ref())) } }

@@ -35,7 +35,9 @@ impl Runtime for Docker {
     fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         if spec.network {
             return Err(BenchError::Unsupported(
-                "docker's bridge is in the host's own network, which this benchmark leaves alone: measure its other resources".to_owned(),
+                "docker's bridge is in the host's own network, which this benchmark leaves alone: \
+                 measure its other resources"
+                    .to_owned(),
             ));
         }
         let engine = Engine {

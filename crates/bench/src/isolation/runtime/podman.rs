@@ -30,7 +30,9 @@ impl Runtime for Podman {
                 .contains_key("cpu")
         {
             return Err(BenchError::Unsupported(
-                "crun does not support cgroups in hybrid mode: boot with systemd.unified_cgroup_hierarchy=1, or use the runtime 'podman'".to_owned(),
+                "crun does not support cgroups in hybrid mode: boot with \
+                 systemd.unified_cgroup_hierarchy=1, or use the runtime 'podman'"
+                    .to_owned(),
             ));
         }
         Ok(format!("{podman}, {oci}"))

@@ -39,7 +39,8 @@ impl Outcome for PenaltyResult {
         let [done, planned] = self.done;
         if done + (self.failed.len() as u32) < planned {
             text.push(format!(
-                "{done} of {planned} cells are measured: run it again with the same --output to resume."
+                "{done} of {planned} cells are measured: run it again with the same --output to \
+                 resume."
             ));
         }
         text
@@ -171,8 +172,8 @@ fn factors(cells: &[CellResult]) -> Result<Markup, ReportError> {
     }
     Ok(section(
         "Penalty factors",
-        "Expected: 1/(1 − softirq fraction), what equal shares alone would explain. At 1 the victim \
-         is treated as fairly next to traffic as next to compute.",
+        "Expected: 1/(1 − softirq fraction), what equal shares alone would explain. At 1 the \
+         victim is treated as fairly next to traffic as next to compute.",
         html! { div.charts { @for chart in &charts { (chart) } } },
     ))
 }
@@ -255,7 +256,8 @@ fn detail(run: &RunData, result: &CellResult) -> Result<Markup, ReportError> {
         (times)
         (ledger)
         @if let Some(error) = error {
-            p.note { "Ledgers against measured time: off by at most " (number(error)) "% on any CPU." }
+            p.note { "Ledgers against measured time: off by at \
+                most " (number(error)) "% on any CPU." }
         } @else {
             p.note { "No ledger: the accounting did not run during this cell." }
         }

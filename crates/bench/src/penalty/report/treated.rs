@@ -1,6 +1,6 @@
 //! Comparison of vanilla with Cofferdam's treatments, cell by cell.
 
-use crate::data::{CellResult, Direction, Protocol};
+use crate::data::{CellResult, Direction, Protocol, Rate};
 use crate::report::chart::{Chart, Mark, Row, Tone};
 use crate::report::error::ReportError;
 use crate::report::format::{cell_without_direction, number, rate, share};
@@ -67,6 +67,11 @@ fn row(cell: &CellResult) -> Row {
     }
 }
 
+/// Text of a rate; a dash if it was not measured.
+fn optional_rate(cell: &CellResult, value: Option<&Rate>) -> String {
+    value.map_or("–".to_owned(), |value| rate(cell.cell.protocol, value))
+}
+
 fn table(cells: &[CellResult]) -> Markup {
     let optional = |value: Option<f64>, show: fn(f64) -> String| value.map_or("–".to_owned(), show);
     html! {
@@ -82,7 +87,7 @@ fn table(cells: &[CellResult]) -> Markup {
                         th { (crate::report::format::cell(&c.cell)) }
                         td { "vanilla" }
                         td { (spread(Some(&c.penalty))) } td { "1" } td { "1" }
-                        td { (c.received.as_ref().map_or("–".to_owned(), |r| rate(c.cell.protocol, r))) }
+                        td { (optional_rate(c, c.received.as_ref())) }
                         td { (optional(c.softirq_fraction, share)) }
                         td { (optional(c.offender_corrected_fraction, share)) }
                         td { (optional(c.victim_charged_fraction, share)) }
@@ -93,7 +98,7 @@ fn table(cells: &[CellResult]) -> Markup {
                         td { (spread(Some(&t.penalty))) }
                         td { (spread(t.goodput_kept.as_ref())) }
                         td { (spread(t.idle_goodput_kept.as_ref())) }
-                        td { (t.received.as_ref().map_or("–".to_owned(), |r| rate(c.cell.protocol, r))) }
+                        td { (optional_rate(c, t.received.as_ref())) }
                         td { (optional(t.softirq_fraction, share)) }
                         td { (optional(t.offender_corrected_fraction, share)) }
                         td { (optional(t.victim_charged_fraction, share)) }

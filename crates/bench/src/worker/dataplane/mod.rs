@@ -170,11 +170,13 @@ fn config(
         frame_bytes,
     } = setup;
     let text = format!(
-        "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = {FRAMES}\n\
+        "socket = \"{socket}\"\n[device]\nname = \"{device}\"\nmode = \"generic\"\nframes = \
+         {FRAMES}\n\
          frame_bytes = {frame_bytes}\n\
-         checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = {connections}\n\
-         [loop]\nbatch = {batch}\n{spin}yields = true\n{cores}\
-         [[application]]\nname = \"bench\"\nbind = [\"tcp/*:*\"]\n{application}"
+         checksums = \"trust\"\n[network]\naddresses = [\"{address}/24\"]\n[tcp]\nconnections = \
+         {connections}\n\
+         [loop]\nbatch = {batch}\n{spin}yields = true\n{cores}[[application]]\nname = \
+         \"bench\"\nbind = [\"tcp/*:*\"]\n{application}"
     );
     Config::parse(&text)
         .map_err(|problems| problems.first().map_or_else(String::new, |p| p.to_string()))

@@ -86,7 +86,8 @@ impl Runtime for Qemu {
             .ok_or_else(|| BenchError::Unsupported("qemu was not prepared".to_owned()))?;
         if memory(spec) < LEAST_BYTES {
             return Err(BenchError::Unsupported(format!(
-                "a virtual machine does not start with less than {} MiB: set a larger 'limits.memory'",
+                "a virtual machine does not start with less than {} MiB: set a larger \
+                 'limits.memory'",
                 LEAST_BYTES >> 20
             )));
         }
@@ -247,7 +248,9 @@ fn busybox() -> Result<PathBuf, BenchError> {
     let found = paths.into_iter().find(|path| path.exists());
     found.ok_or_else(|| {
         BenchError::Unsupported(
-            "a virtual machine starts from busybox, which this host lacks: install the package 'busybox-static' (apt-get install busybox-static)".to_owned(),
+            "a virtual machine starts from busybox, which this host lacks: install the package \
+             'busybox-static' (apt-get install busybox-static)"
+                .to_owned(),
         )
     })
 }

@@ -68,7 +68,7 @@ pub fn accounting() -> RunData {
                     error_interval_pct: Some([-1.9, -0.8]),
                 },
                 AccuracyRow {
-                    case: "large UDP beside small TCP".to_owned(),
+                    case: "large UDP with small TCP".to_owned(),
                     quantity: "ns per packet".to_owned(),
                     expected: 612.0,
                     measured: 655.0,
