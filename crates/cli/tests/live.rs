@@ -5,7 +5,7 @@
 use cofferdam_lab::fixtures::leftovers;
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    Cgroup, FakeContainer, Forked, Namespace, Net, Terminal, VethPair, exclusive, time_limit,
+    Cgroup, FakeContainer, ForkedProcess, Namespace, Net, Terminal, VethPair, exclusive, time_limit,
     wait_until,
 };
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
@@ -30,7 +30,7 @@ fn alone(body: impl FnOnce() + Send + 'static) {
 
 /// Container that receives datagrams until it is dropped.
 struct FloodedContainer {
-    _traffic: [Forked; 2],
+    _traffic: [ForkedProcess; 2],
     _link: VethPair,
     container: FakeContainer,
     _source: Namespace,

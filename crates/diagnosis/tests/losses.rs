@@ -4,7 +4,7 @@
 mod common;
 
 use cofferdam_diagnosis::Diagnosis;
-use cofferdam_lab::fixtures::{FakeContainer, Forked};
+use cofferdam_lab::fixtures::{FakeContainer, ForkedProcess};
 use cofferdam_types::{Entitlement, Neighbour};
 use common::*;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn a_sleeper_lacks_threads() {
 }
 
 /// Container that has CPU 1 to itself, and a diagnosis that has counted it.
-fn one_that_spins() -> (FakeContainer, Diagnosis, Forked) {
+fn one_that_spins() -> (FakeContainer, Diagnosis, ForkedProcess) {
     let one = FakeContainer::new("one");
     one.outweigh();
     let mut diagnosis = diagnosis();

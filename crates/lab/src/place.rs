@@ -12,13 +12,13 @@ use std::process::Command;
 #[derive(Debug, Default)]
 pub struct Spot {
     /// Namespace; `None`: the caller's.
-    netns: Option<Held>,
+    netns: Option<OpenFile>,
     /// `cgroup.procs` files, opened for writing.
-    cgroups: Vec<Held>,
+    cgroups: Vec<OpenFile>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct OpenFile {
     path: PathBuf,
     file: File,
 }
@@ -28,7 +28,7 @@ impl Spot {
     /// are directories.
     pub fn open(netns: Option<&Path>, cgroups: &[PathBuf]) -> Result<Spot, LabError> {
         let netns = netns.map(|path| match File::open(path) {
-            Ok(file) => Ok(Held {
+            Ok(file) => Ok(OpenFile {
                 path: path.to_owned(),
                 file,
             }),
@@ -37,7 +37,7 @@ impl Spot {
         let procs = |dir: &PathBuf| {
             let path = dir.join("cgroup.procs");
             match OpenOptions::new().write(true).open(&path) {
-                Ok(file) => Ok(Held { path, file }),
+                Ok(file) => Ok(OpenFile { path, file }),
                 Err(e) => Err(LabError::host("join", path)(e)),
             }
         };
@@ -62,8 +62,8 @@ impl Spot {
     /// Makes `command` start inside the spot.
     pub fn pre_exec(self, command: &mut Command) {
         let enter = move || {
-            self.netns.iter().try_for_each(Held::set)?;
-            self.cgroups.iter().try_for_each(Held::join)
+            self.netns.iter().try_for_each(OpenFile::set)?;
+            self.cgroups.iter().try_for_each(OpenFile::join)
         };
         // SAFETY: between fork and exec only write and setns are called on files that are open
         // already: system calls, no lock, no memory.
@@ -73,7 +73,7 @@ impl Spot {
     }
 }
 
-impl Held {
+impl OpenFile {
     fn set(&self) -> io::Result<()> {
         Ok(setns(&self.file, CloneFlags::CLONE_NEWNET)?)
     }

@@ -36,9 +36,9 @@ pub fn import(
     undo: &mut UndoStack,
 ) -> Result<String, LabError> {
     let id = run(&format!("{engine} import {} {name}", archive.display()))?;
-    let gone = name.to_owned();
+    let image = name.to_owned();
     undo.push(format!("image {name}"), move || {
-        run(&format!("{engine} rmi --force {gone}"))
+        run(&format!("{engine} rmi --force {image}"))
     });
     Ok(id.trim().to_owned())
 }
@@ -65,7 +65,7 @@ fn pack(busybox: &str, folder: &Path) -> Result<(), LabError> {
 
 /// Running container, as podman shows it.
 #[derive(Clone, Debug)]
-pub struct Started {
+pub struct StartedContainer {
     /// Full id of the container.
     pub id: String,
     /// First process of the container.
@@ -79,10 +79,10 @@ pub fn start(
     network: &str,
     options: &str,
     undo: &mut UndoStack,
-) -> Result<Started, LabError> {
-    let gone = name.to_owned();
+) -> Result<StartedContainer, LabError> {
+    let container = name.to_owned();
     undo.push(format!("container {name}"), move || {
-        run(&format!("podman rm --force --ignore --time 0 {gone}"))
+        run(&format!("podman rm --force --ignore --time 0 {container}"))
     });
     // podman's default limits need CAP_SYS_RESOURCE.
     run(&format!(
@@ -94,12 +94,12 @@ pub fn start(
 }
 
 /// Inspects a running container.
-pub fn shown(name: &str) -> Result<Started, LabError> {
+pub fn shown(name: &str) -> Result<StartedContainer, LabError> {
     let inspect = format!("podman inspect --format {{{{.Id}}}}={{{{.State.Pid}}}} {name}");
     let shown = run(&inspect)?;
     let parts = shown.trim().split_once('=');
     let started = parts.and_then(|(id, pid)| {
-        Some(Started {
+        Some(StartedContainer {
             id: id.to_owned(),
             pid: pid.parse().ok()?,
         })
@@ -114,9 +114,9 @@ pub fn shown(name: &str) -> Result<Started, LabError> {
 #[derive(Clone, Debug)]
 pub struct StartedPod {
     /// podman's container for the sandbox.
-    pub sandbox: Started,
+    pub sandbox: StartedContainer,
     /// Containers in the order of their names.
-    pub containers: Vec<Started>,
+    pub containers: Vec<StartedContainer>,
 }
 
 /// Starts a pod with loopback only, and one container for each name in it; all of them sleep.
@@ -133,8 +133,8 @@ pub fn start_pod(
                 [engine]\nruntime = \"runc\"\n";
     fs::write(settings, text).map_err(LabError::host("write", settings))?;
     let podman = format!("env CONTAINERS_CONF={} podman", settings.display());
-    let gone = name.to_owned();
-    undo.push(format!("pod {name}"), move || remove_pod(&gone));
+    let pod = name.to_owned();
+    undo.push(format!("pod {name}"), move || remove_pod(&pod));
     let start = || {
         let create = format!(
             "{podman} pod create --name {name} --infra-name {name}-infra --infra-image {image} \
@@ -182,7 +182,7 @@ fn remove_pod(name: &str) -> Result<(), LabError> {
 }
 
 /// Restarts a container of a pod, or its sandbox.
-pub fn restart(name: &str) -> Result<Started, LabError> {
+pub fn restart(name: &str) -> Result<StartedContainer, LabError> {
     run(&format!("podman restart --time 0 {name}"))?;
     shown(name)
 }

@@ -161,7 +161,7 @@ fn fake_container_runs_inside_its_cgroup_and_namespace() {
 
 /// Promise 80.
 #[test]
-fn udp_arrives_packet_by_packet_through_a_router_in_both_families() {
+fn udp_crosses_a_router_packet_by_packet() {
     scene(|| {
         let router = Router::new("net");
         let (a, b) = (FakeContainer::new("a"), FakeContainer::new("b"));

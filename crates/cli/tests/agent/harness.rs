@@ -156,7 +156,7 @@ pub fn enforce(glob: &str) -> String {
 
 /// Container that is flooded on CPU 0, where another one computes.
 pub struct Testbed {
-    pub traffic: Vec<cofferdam_lab::fixtures::Forked>,
+    pub traffic: Vec<cofferdam_lab::fixtures::ForkedProcess>,
     _link: VethPair,
     pub flooded: FakeContainer,
     pub victim: FakeContainer,

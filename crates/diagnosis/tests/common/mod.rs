@@ -5,7 +5,8 @@ use cofferdam_accounting::unseen_by_reference;
 use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{
-    Exclusive, FakeContainer, Forked, exclusive, fork, repeat_when_hidden, time_limit, wait_until,
+    Exclusive, FakeContainer, ForkedProcess, exclusive, fork, repeat_when_hidden, time_limit,
+    wait_until,
 };
 use cofferdam_types::{CgroupId, Container, CpuAmount, DiagnosedContainer, ScheduleInterval};
 use std::collections::BTreeMap;
@@ -112,7 +113,7 @@ pub fn of<'a>(interval: &'a ScheduleInterval, container: &FakeContainer) -> &'a 
 }
 
 /// Starts a thread of the container that runs until it is dropped, on `cpu` alone if given.
-pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> Forked {
+pub fn spin(container: &FakeContainer, cpu: Option<usize>) -> ForkedProcess {
     fork(container, cpu, |child| {
         child.ready(0)?;
         loop {
@@ -127,7 +128,7 @@ pub fn doze(
     cpu: Option<usize>,
     run: Duration,
     sleep: Duration,
-) -> Forked {
+) -> ForkedProcess {
     fork(container, cpu, move |child| {
         child.ready(0)?;
         loop {

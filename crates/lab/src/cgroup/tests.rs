@@ -54,7 +54,7 @@ fn pure_v2_has_one_directory() {
 }
 
 #[test]
-fn only_controllers_of_v2_are_enabled_and_what_was_off_is_taken_back() {
+fn only_v2_controllers_are_enabled_and_later_disabled() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("cgroup.subtree_control");
     fs::write(&file, "cpu memory").unwrap();
@@ -74,7 +74,7 @@ fn only_controllers_of_v2_are_enabled_and_what_was_off_is_taken_back() {
 
 /// Plain directories are made and removed like cgroups: one by one, when they are empty.
 #[test]
-fn a_cgroup_is_made_in_all_hierarchies_and_removed_with_its_children() {
+fn a_cgroup_exists_in_all_hierarchies_until_its_removal() {
     let root = tempfile::tempdir().unwrap();
     let mounts = ["v2", "cpu"].map(|name| root.path().join(name));
     mounts.iter().for_each(|m| fs::create_dir(m).unwrap());
