@@ -62,8 +62,8 @@ fuzz_target!(|bytes: &[u8]| {
                     let Event::Timer { timer, cookie } = event else {
                         panic!("{event:?}")
                     };
-                    let (known, at) = armed.remove(&cookie).expect("armed, and once");
-                    assert!(known == timer && at <= now, "early");
+                    let (expected, at) = armed.remove(&cookie).expect("armed, and once");
+                    assert!(expected == timer && at <= now, "early");
                 }
                 let late = armed
                     .values()

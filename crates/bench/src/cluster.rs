@@ -108,12 +108,12 @@ impl Node {
     /// Starts a pod. `undo` deletes it, and waits for its end.
     pub fn start(&self, spec: &PodSpec, undo: &mut UndoStack) -> Result<Pod, BenchError> {
         let name = &spec.name;
-        let gone = format!(
+        let delete = format!(
             "{} --namespace {NAMESPACE} delete pod {name} --ignore-not-found --wait --timeout \
              {PATIENCE}",
             self.kubectl
         );
-        undo.push(format!("pod {name}"), move || run(&gone));
+        undo.push(format!("pod {name}"), move || run(&delete));
         let create = format!("{} create --filename -", self.kubectl);
         run_with_input(&create, &self.pod(spec).to_string())?;
         let ready = format!(

@@ -13,7 +13,7 @@ pub use cell::{
     VictimKind,
 };
 pub use estimate::{Estimate, FEWEST_BLOCKS, Interval};
-pub use judgement::{Bound, Doubt, Judgement, Verdict};
+pub use judgement::{Doubt, GoalBound, Judgement, Verdict};
 
 use crate::run::{RunData, RunSamples};
 use cofferdam_types::{CpuTime, Ledger, Reason};
@@ -141,8 +141,8 @@ impl Sample {
     /// Samples of a penalty or demo run; empty for other experiments.
     pub fn of(run: &RunData) -> &[Sample] {
         match &run.samples {
-            RunSamples::Penalty(kept) => &kept.samples,
-            RunSamples::Demo(kept) => &kept.flood,
+            RunSamples::Penalty(samples) => &samples.samples,
+            RunSamples::Demo(samples) => &samples.flood,
             _ => &[],
         }
     }

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_laboratorys_errors_keep_their_words_and_get_an_exit_code() {
+    fn lab_errors_keep_their_text_and_get_an_exit_code() {
         let error = |lab: LabError| {
             let words = lab.to_string();
             let bench = BenchError::from(lab);

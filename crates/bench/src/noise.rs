@@ -153,14 +153,14 @@ mod tests {
             softirq: 0.0,
             steal: 10.0,
         };
-        let told = judged(3, noisy, None);
-        assert!(told.is_busy && told.warnings.len() == 2);
-        assert!(told.warnings[0].contains("10% of CPU 3"));
-        assert!(told.warnings[1].ends_with("40% busy before the start: stop other work"));
+        let noise = judged(3, noisy, None);
+        assert!(noise.is_busy && noise.warnings.len() == 2);
+        assert!(noise.warnings[0].contains("10% of CPU 3"));
+        assert!(noise.warnings[1].ends_with("40% busy before the start: stop other work"));
         // The warning names these options only if the command has them.
-        let told = judged(3, noisy, Some("--victim-cpu"));
+        let noise = judged(3, noisy, Some("--victim-cpu"));
         assert!(
-            told.warnings[1].ends_with("stop other work, or choose other CPUs with --victim-cpu")
+            noise.warnings[1].ends_with("stop other work, or choose other CPUs with --victim-cpu")
         );
         let taken = CpuStat {
             steal: 4.0,
@@ -168,7 +168,7 @@ mod tests {
             busy: 0.0,
             softirq: 0.0,
         };
-        let told = judged(3, taken, None);
-        assert!(!told.is_busy && told.warnings.len() == 1, "{told:?}");
+        let noise = judged(3, taken, None);
+        assert!(!noise.is_busy && noise.warnings.len() == 1, "{noise:?}");
     }
 }

@@ -5,14 +5,14 @@
 //! `result.json` ([`ResultFile`]).
 //!
 //! An experiment is a folder of this crate. One line of `experiments!` adds it: its result is an
-//! [`Outcome`], its samples are [`Kept`].
+//! [`Outcome`], its samples are [`SampleSet`].
 
 pub mod command;
 pub mod error;
 pub(crate) mod load;
 pub(crate) mod samples;
 
-pub use samples::{Kept, Unread};
+pub use samples::{SampleSet, UnreadSamples};
 
 use crate::accounting::args::AccountingArgs;
 use crate::accounting::data::{AccountingResult, PeriodSample};
@@ -166,7 +166,7 @@ macro_rules! experiments {
             /// interrupted run has the samples up to its end.
             pub(crate) fn read(kind: Kind, dir: &Path) -> Result<RunSamples, DataError> {
                 Ok(match kind {
-                    $(Kind::$kind => RunSamples::$kind(<$samples as Kept>::read(dir)?),)*
+                    $(Kind::$kind => RunSamples::$kind(<$samples as SampleSet>::read(dir)?),)*
                 })
             }
 
@@ -189,7 +189,8 @@ experiments! {
         bench PenaltyArgs: "How much longer a job takes next to traffic than next to an equally \
             entitled compute job";
     /// `cofferdam bench latency`.
-    Latency(LatencyResult, Unread), "latency", "Accuracy and cost of the latency measurement",
+    Latency(LatencyResult, UnreadSamples), "latency",
+        "Accuracy and cost of the latency measurement",
         bench LatencyArgs: "The accuracy and the cost of the latency measurement";
     /// `cofferdam bench accounting`.
     Accounting(AccountingResult, Vec<PeriodSample>), "accounting",
@@ -205,13 +206,14 @@ experiments! {
         "The simulator compared with this host",
         bench SimulationArgs: "The simulator of run queues compared with this host, share by share";
     /// `cofferdam bench agent`.
-    Agent(AgentResult, Unread), "agent", "Cost of the agent",
+    Agent(AgentResult, UnreadSamples), "agent", "Cost of the agent",
         bench AgentArgs: "The cost of the agent, and of its diagnosis";
     /// `cofferdam bench history`.
-    History(HistoryResult, Unread), "history", "Size and cost of the history",
+    History(HistoryResult, UnreadSamples), "history", "Size and cost of the history",
         bench HistoryArgs: "The size of the agent's history, and what writing and reading it costs";
     /// `cofferdam bench dataplane`.
-    Dataplane(DataplaneResult, Unread), "dataplane", "The dataplane compared with Linux sockets",
+    Dataplane(DataplaneResult, UnreadSamples), "dataplane",
+        "The dataplane compared with Linux sockets",
         bench DataplaneArgs: "The dataplane compared with Linux sockets: latency, throughput, \
             connections, batch bound";
     /// `cofferdam bench isolation`.

@@ -279,7 +279,7 @@ fn append(path: &Path, owner: Option<Owner>) -> Result<File, BenchError> {
         .append(true)
         .create(true)
         .open(path)
-        .and_then(|file| given(file, owner))
+        .and_then(|file| with_owner(file, owner))
         .map_err(|source| BenchError::Output {
             path: path.to_owned(),
             source,
@@ -287,7 +287,7 @@ fn append(path: &Path, owner: Option<Owner>) -> Result<File, BenchError> {
 }
 
 /// Gives the file to its owner and returns it.
-fn given(file: File, owner: Option<Owner>) -> io::Result<File> {
+fn with_owner(file: File, owner: Option<Owner>) -> io::Result<File> {
     owner.map_or(Ok(()), |owner| owner.take(&file))?;
     Ok(file)
 }
@@ -313,7 +313,7 @@ fn write_document<T: Serialize>(path: &Path, value: &T, owner: Option<Owner>) ->
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
     let written = File::create(&temporary)
-        .and_then(|file| given(file, owner))
+        .and_then(|file| with_owner(file, owner))
         .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {

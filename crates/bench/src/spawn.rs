@@ -4,7 +4,7 @@
 //! environment variable `COFFERDAM_WORKER` or [`use_worker`] names.
 
 use crate::error::BenchError;
-use crate::spoken::Spoken;
+use crate::line_process::LineProcess;
 use crate::worker::Reading;
 use cofferdam_lab::Netns;
 use serde::de::DeserializeOwned;
@@ -44,7 +44,7 @@ pub struct Place {
 
 /// Running worker. Dropping it kills it and waits for its end.
 pub struct Worker {
-    child: Spoken,
+    child: LineProcess,
     lines: Receiver<String>,
     pending: Option<String>,
 }
@@ -70,7 +70,7 @@ impl Worker {
         if let Some(cpu) = place.cpu {
             command.args(["--cpu", &cpu.to_string()]);
         }
-        let mut child = Spoken::start(args, &mut command)?;
+        let mut child = LineProcess::start(args, &mut command)?;
         let stdout = child.stdout();
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -161,8 +161,8 @@ impl Worker {
     }
 
     fn say(&mut self, word: &str) -> Result<(), BenchError> {
-        let said = self.child.say(word);
-        said.map_err(|_| self.post_mortem())
+        let sent = self.child.say(word);
+        sent.map_err(|_| self.post_mortem())
     }
 
     fn line(&mut self, patience: Duration) -> Result<String, BenchError> {

@@ -114,9 +114,9 @@ fn a_dataplane_run_measures_every_server() {
 
 /// Promise 46.
 #[test]
-fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() {
+fn more_cores_are_measured_and_shared_cpus_are_reported() {
     let (data, result) = measured(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
-    let told: Vec<(String, bool)> = result
+    let cells: Vec<(String, bool)> = result
         .rows
         .iter()
         .map(|r| (r.cell.id(), r.shares_cpu))
@@ -133,7 +133,7 @@ fn further_cores_are_measured_and_a_cpu_shared_with_the_generator_is_reported() 
         ("one-cpu/1/process", false),
         ("one-cpu/2/process", false),
     ];
-    assert_eq!(told, expected.map(|(id, shared)| (id.to_owned(), shared)));
+    assert_eq!(cells, expected.map(|(id, shared)| (id.to_owned(), shared)));
     for row in &result.rows {
         assert!(row.requests_per_s.median > 0.0, "{row:?}");
         assert_eq!(row.rate_to_one_core.is_some(), row.cell.at > 1, "{row:?}");

@@ -167,14 +167,17 @@ fn tracepoints_and_cgroup_files_agree() {
         match sample.key.resource {
             Resource::Memory => {
                 // Resident are 0.9 of 64 MiB, the program and its tables.
-                let held = 0.9 * f64::from(64 << 20);
-                let held_most = |p: &&Point| p.traced.map_or(0, |t| t.rss_bytes);
-                let middle = sample.a.series.iter().max_by_key(held_most).unwrap();
+                let set_bytes = 0.9 * f64::from(64 << 20);
+                let resident = |p: &&Point| p.traced.map_or(0, |t| t.rss_bytes);
+                let middle = sample.a.series.iter().max_by_key(resident).unwrap();
                 let rss = middle.traced.unwrap().rss_bytes as f64;
-                assert!(rss > 0.95 * held && rss < 1.2 * held, "{middle:?}");
+                assert!(
+                    rss > 0.95 * set_bytes && rss < 1.2 * set_bytes,
+                    "{middle:?}"
+                );
                 let anonymous = middle.rss_bytes as f64;
-                assert!((rss - anonymous).abs() < 0.1 * held, "{middle:?}");
-                assert!((sample.a.used - rss).abs() < 0.05 * held, "{sample:?}");
+                assert!((rss - anonymous).abs() < 0.1 * set_bytes, "{middle:?}");
+                assert!((sample.a.used - rss).abs() < 0.05 * set_bytes, "{sample:?}");
                 // The sink has ended by now, and its counters with it.
                 assert!(traced.rss_bytes < 16 << 20, "{last:?}");
             }
@@ -286,7 +289,7 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
 #[test]
 fn stress_ng_loads_cpu_and_memory() {
     generated(GeneratorKind::StressNg, "a_s_b_f", |sample| {
-        let held = sample.limit
+        let set_bytes = sample.limit
             * if sample.key.scenario.a == Level::Undercommitted {
                 0.5
             } else {
@@ -304,7 +307,11 @@ fn stress_ng_loads_cpu_and_memory() {
                     .filter_map(|p| p.traced)
                     .map(|t| t.rss_bytes);
                 let most = most.max().unwrap() as f64;
-                assert!(most > 0.9 * held, "{most} of {held}: {}", sample.key);
+                assert!(
+                    most > 0.9 * set_bytes,
+                    "{most} of {set_bytes}: {}",
+                    sample.key
+                );
             }
         }
     });
@@ -335,7 +342,7 @@ fn iperf3_loads_the_network() {
 /// and a finished run stays finished.
 /// Promise 44.
 #[test]
-fn what_is_measured_again_is_kept_and_a_finished_run_stays_finished() {
+fn a_finished_run_keeps_all_its_attempts() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_u_b_u"]);
@@ -454,25 +461,27 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     assert!(error.to_string().contains("another experiment"), "{error}");
 }
 
+/// Refused are a directory that another run locks, and one of a newer version or another
+/// experiment.
 /// Promise 44.
 #[test]
-fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
+fn unsuitable_run_directories_are_refused() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Process, &["a_u"]);
     short.resources = vec![Resource::Cpu];
     measured(options(short.clone(), &dir));
     // Two runs at once: the first locks the directory.
-    let held = OpenOptions::new()
+    let file = OpenOptions::new()
         .append(true)
         .open(dir.join("samples.jsonl"))
         .unwrap();
-    let held = Flock::lock(held, FlockArg::LockExclusiveNonblock)
+    let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
         .map_err(|(_, e)| e)
         .unwrap();
     let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("another run"), "{error}");
-    drop(held);
+    drop(lock);
     let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
     fs::write(
         dir.join("manifest.json"),
@@ -493,7 +502,7 @@ fn a_directory_of_a_newer_version_or_of_another_run_is_refused() {
 
 /// Promise 43.
 #[test]
-fn a_runtime_that_is_missing_is_named_and_the_others_are_measured() {
+fn a_missing_runtime_is_reported_and_the_others_are_measured() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
     let mut both = experiment(RuntimeKind::Containerd, &["a_u"]);

@@ -98,8 +98,8 @@ fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
         // Cut in the middle of a pair, and of a line: that pair is measured again, the rest stays.
         let file = path.join("samples.jsonl");
         let text = std::fs::read_to_string(&file).unwrap();
-        let kept = text.len() - text.lines().last().unwrap().len() / 2;
-        std::fs::write(&file, &text[..kept]).unwrap();
+        let length = text.len() - text.lines().last().unwrap().len() / 2;
+        std::fs::write(&file, &text[..length]).unwrap();
         let second = whole(8);
         assert_eq!(second[..6], first[..6]);
         assert!(second[6..].iter().all(|s| s.attempt == 1));

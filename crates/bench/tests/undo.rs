@@ -133,9 +133,10 @@ fn a_signal_undoes_everything_and_keeps_the_samples() {
     });
 }
 
+/// The workers end with the killed driver.
 /// Promise 67.
 #[test]
-fn a_killed_driver_takes_its_workers_along_and_the_next_run_sweeps() {
+fn the_next_run_removes_what_a_killed_driver_left() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut driver = Driver::start();
@@ -162,7 +163,7 @@ fn a_killed_driver_takes_its_workers_along_and_the_next_run_sweeps() {
 
 /// Promise 67.
 #[test]
-fn the_socket_of_a_killed_dataplane_run_is_swept_by_the_next() {
+fn the_next_run_removes_a_killed_runs_dataplane_socket() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut driver = Driver::with(&["1000", "0", "dataplane"]);

@@ -5,8 +5,8 @@
 use cofferdam_lab::fixtures::leftovers;
 use cofferdam_lab::fixtures::traffic::{Udp, compute, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    Cgroup, FakeContainer, ForkedProcess, Namespace, Net, Terminal, VethPair, exclusive, time_limit,
-    wait_until,
+    Cgroup, FakeContainer, ForkedProcess, Namespace, Net, Terminal, VethPair, exclusive,
+    time_limit, wait_until,
 };
 use cofferdam_records::accounting::{ACCOUNTING, AccountingRecord};
 use cofferdam_records::flows::{FLOWS, FlowsRecord};

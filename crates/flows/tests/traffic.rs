@@ -5,7 +5,7 @@
 use cofferdam_flows::{Capture, Reading, Whose};
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
-    Bridge, Cgroup, FakeContainer, Forked, Host, Namespace, Net, VethPair, exclusive,
+    Bridge, Cgroup, FakeContainer, ForkedProcess, Host, Namespace, Net, VethPair, exclusive,
     raise_open_files, time_limit, unique_link, wait_until,
 };
 use cofferdam_types::CgroupId;
@@ -253,7 +253,7 @@ fn in_the_hosts_namespace_sockets_distinguish_packets() {
             let udp = Udp::to(at(port)).packets(packets).rate(500).bytes(64);
             udp_send(&source, None, udp).finish();
         };
-        let received = |sink: Forked| sink.finish()[0];
+        let received = |sink: ForkedProcess| sink.finish()[0];
 
         let first = udp_sink(&ours, None, at(9000), 200);
         let other = udp_sink(&theirs, None, at(9001), 100);

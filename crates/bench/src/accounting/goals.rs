@@ -1,7 +1,7 @@
 //! Goals of the accounting.
 
 use crate::accounting::data::AccountingResult;
-use crate::data::{Bound, Interval, Judgement};
+use crate::data::{GoalBound, Interval, Judgement};
 use crate::evidence::{Figure, goal};
 
 /// Largest BPF time of a received packet, nanoseconds.
@@ -15,11 +15,11 @@ pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
     let overhead = result.overhead.iter().flat_map(|row| {
         let case = Some(row.label());
         let what = format!("With the accounting on ÷ off, {}", row.unit);
-        let kept = row.goal.map(|least| {
+        let ratio = row.goal.map(|least| {
             goal(
                 what,
                 case.clone(),
-                Bound::AtLeast(least),
+                GoalBound::AtLeast(least),
                 Some(Figure::Sampled(&row.ratio)),
             )
         });
@@ -27,17 +27,17 @@ pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
             goal(
                 "BPF time a received packet, ns",
                 case,
-                Bound::AtMost(GOAL_NS_PER_PACKET),
+                GoalBound::AtMost(GOAL_NS_PER_PACKET),
                 Some(Figure::Once(ns)),
             )
         });
-        kept.into_iter().chain(cost)
+        ratio.into_iter().chain(cost)
     });
     let conservation = result.conservation.iter().map(|row| {
         goal(
             "Measured time that the ledgers miss on the worst CPU, %",
             Some(row.load.clone()),
-            Bound::AtMost(GOAL_CONSERVATION_PCT),
+            GoalBound::AtMost(GOAL_CONSERVATION_PCT),
             Some(Figure::Count(row.worst_cpu_error_pct)),
         )
     });
@@ -47,7 +47,7 @@ pub(crate) fn goals(result: &AccountingResult) -> Vec<Judgement> {
         goal(
             format!("Error of attribution, {}, %", row.quantity),
             Some(row.case.clone()),
-            Bound::Within([-GOAL_ACCURACY_PCT, GOAL_ACCURACY_PCT]),
+            GoalBound::Within([-GOAL_ACCURACY_PCT, GOAL_ACCURACY_PCT]),
             Some(Figure::Summed(row.error_pct, interval)),
         )
     });

@@ -21,7 +21,7 @@ pub use options::Options;
 
 use crate::accounting::data::{AccountingResult, LoadShape};
 use crate::error::BenchError;
-use crate::experiment::{PLACED_BY, Rig, RigOptions};
+use crate::experiment::{CPU_OPTIONS, Rig, RigOptions};
 use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
@@ -38,7 +38,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         output: options.output.clone(),
         victim_cpu: options.victim_cpu,
         peer_cpu: options.peer_cpu,
-        placed_by: Some(PLACED_BY),
+        placed_by: Some(CPU_OPTIONS),
         seed: options.seed,
         // The experiment starts and stops the accounting itself, period by period.
         ledger: false,

@@ -58,7 +58,7 @@ pub(super) fn measure(
     let steps = rounds * TREATMENTS.len() + 1;
     let mut traffic = Traffic::start(rig, &[Flow::of(load)])?;
     let watches = TREATMENTS.into_iter().flatten();
-    let mut all: Vec<_> = watches.map(|mode| (mode, Both::default())).collect();
+    let mut all: Vec<_> = watches.map(|mode| (mode, LoadSeries::default())).collect();
     for round in 0..options.pairs {
         let mut order = TREATMENTS;
         rig.random.shuffle(&mut order);
@@ -168,12 +168,12 @@ const TREATMENTS: [Option<Watch>; 4] = [
 
 /// Rates that the application read and, under a flood, that the stack carried.
 #[derive(Default)]
-struct Both {
+struct LoadSeries {
     read: Series,
     carried: Series,
 }
 
-impl Both {
+impl LoadSeries {
     fn push(&mut self, load: LoadShape, [off, on]: [&Period; 2]) {
         self.read
             .push([off, on].map(|period| goodput(load, period.received)));

@@ -94,7 +94,7 @@ fn period(
     }
     let agent = Agent::start(dir.path(), &(crowd.rules(duty) + &more), "127.0.0.1:0")?;
     rig.pass(SETTLE)?;
-    let status = known(&agent, options.containers())?;
+    let status = await_status(&agent, options.containers())?;
     let viewer = match duty {
         AgentDuty::Page => Some(Viewer::open(&page)?),
         _ => None,
@@ -115,7 +115,7 @@ fn period(
             reason: "its page showed nothing".to_owned(),
         });
     }
-    let status = known(&agent, options.containers())?;
+    let status = await_status(&agent, options.containers())?;
     Ok(AgentSample {
         cpu_pct: Some(cpu_pct),
         resident_bytes: Some(status.agent.resident_bytes),
@@ -126,7 +126,7 @@ fn period(
 
 /// Waits until the agent has discovered all containers, and returns its status. A figure of an
 /// agent without its containers would be worthless.
-fn known(agent: &Agent, containers: u32) -> Result<Status, BenchError> {
+fn await_status(agent: &Agent, containers: u32) -> Result<Status, BenchError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match agent.status() {

@@ -1,7 +1,7 @@
 //! Goals of the agent.
 
 use crate::agent::data::{AgentDuty, AgentResult};
-use crate::data::{Bound, Judgement};
+use crate::data::{GoalBound, Judgement};
 use crate::evidence::{Figure, goal};
 
 /// Most CPU time of an agent that enforces, percent of one CPU.
@@ -21,13 +21,13 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
         let cpu = goal(
             "CPU time of the agent, % of one CPU",
             Some(case.clone()),
-            Bound::AtMost(GOAL_CPU_PCT),
+            GoalBound::AtMost(GOAL_CPU_PCT),
             Some(Figure::Sampled(&row.cpu_pct)),
         );
         let memory = goal(
             "Resident memory of the agent, MiB",
             Some(case),
-            Bound::AtMost(GOAL_RESIDENT_MIB),
+            GoalBound::AtMost(GOAL_RESIDENT_MIB),
             Some(Figure::Count(
                 row.resident_bytes as f64 / f64::from(1 << 20),
             )),
@@ -38,7 +38,7 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
         goal(
             "Round trips with the diagnosis on ÷ off",
             Some(row.case.to_string()),
-            Bound::AtLeast(GOAL_SWITCHES),
+            GoalBound::AtLeast(GOAL_SWITCHES),
             Some(Figure::Sampled(&row.ratio)),
         )
     });
@@ -47,7 +47,7 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
         Some(goal(
             "Round trips with the diagnosis in windows ÷ off",
             Some(row.case.to_string()),
-            Bound::AtLeast(GOAL_SWITCHES),
+            GoalBound::AtLeast(GOAL_SWITCHES),
             Some(Figure::Sampled(ratio)),
         ))
     });
@@ -55,7 +55,7 @@ pub(crate) fn goals(result: &AgentResult) -> Vec<Judgement> {
         goal(
             "99th percentile of the answers to a container runtime, ms",
             Some(format!("{} containers", row.containers)),
-            Bound::AtMost(GOAL_ANSWER_MS),
+            GoalBound::AtMost(GOAL_ANSWER_MS),
             Some(Figure::Sampled(&row.p99_ms)),
         )
     });

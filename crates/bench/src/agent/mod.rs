@@ -89,7 +89,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     );
     let mut rig = Rig::new(plain, progress)?;
     // The agent inherits the driver's CPUs, and must be able to run on any.
-    rig.go_anywhere();
+    rig.use_all_cpus();
     let mut result = AgentResult::default();
     let outcome = measure(&mut rig, options, &mut result);
     rig.close(Some(RunResult::Agent(result)), outcome)

@@ -25,8 +25,8 @@ macro_rules! labels {
 
             fn from_str(text: &str) -> Result<Self, String> {
                 $name::ALL.iter().copied().find(|v| v.label() == text).ok_or_else(|| {
-                    let known: Vec<_> = $name::ALL.iter().map(|v| v.label()).collect();
-                    format!("'{text}' is not one of {}", known.join(", "))
+                    let labels: Vec<_> = $name::ALL.iter().map(|v| v.label()).collect();
+                    format!("'{text}' is not one of {}", labels.join(", "))
                 })
             }
         }

@@ -49,7 +49,7 @@ impl Interval {
 
 /// Median with its bootstrap interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[serde(from = "StoredEstimate", into = "StoredEstimate")]
 pub struct Estimate {
     /// Median of `values`.
     pub median: f64,
@@ -101,24 +101,24 @@ impl Estimate {
 /// Form of an estimate in `result.json`. Schema 1 stored an interval for any number of blocks; the
 /// reader drops those of too few blocks.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredEstimate {
     median: f64,
     low: Option<f64>,
     high: Option<f64>,
     values: Vec<f64>,
 }
 
-impl From<Stored> for Estimate {
-    fn from(stored: Stored) -> Estimate {
+impl From<StoredEstimate> for Estimate {
+    fn from(stored: StoredEstimate) -> Estimate {
         let ends = stored.low.zip(stored.high);
         let interval = ends.and_then(|(low, high)| Interval::new(low, high));
         Estimate::new(stored.median, interval, stored.values)
     }
 }
 
-impl From<Estimate> for Stored {
-    fn from(e: Estimate) -> Stored {
-        Stored {
+impl From<Estimate> for StoredEstimate {
+    fn from(e: Estimate) -> StoredEstimate {
+        StoredEstimate {
             median: e.median,
             low: e.low(),
             high: e.high(),
@@ -158,7 +158,7 @@ mod tests {
 
     /// Promise 41.
     #[test]
-    fn an_interval_of_schema_1_with_too_few_blocks_is_not_read() {
+    fn schema_1_intervals_with_too_few_blocks_are_dropped() {
         let read = |text: &str| serde_json::from_str::<Estimate>(text).unwrap();
         let one = read(r#"{"median":32.8,"low":32.8,"high":32.8,"values":[32.8]}"#);
         assert_eq!((one.median, one.interval(), one.blocks()), (32.8, None, 1));
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn a_falling_change_keeps_the_ends_in_order() {
         let five = Estimate::new(3.0, Interval::new(1.0, 5.0), vec![1.0, 2.0, 3.0, 4.0, 5.0]);
-        let kept = five.map(|loss| 100.0 - loss);
+        let remaining = five.map(|loss| 100.0 - loss);
         assert_eq!(
-            (kept.low(), kept.median, kept.high()),
+            (remaining.low(), remaining.median, remaining.high()),
             (Some(95.0), 97.0, Some(99.0))
         );
         assert!(

@@ -65,7 +65,7 @@ impl fmt::Display for Doubt {
 /// Good side of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bound {
+pub enum GoalBound {
     /// At most this value.
     AtMost(f64),
     /// At least this value.
@@ -82,7 +82,7 @@ pub struct Judgement {
     /// Condition; `None` if the run has only one.
     pub case: Option<String>,
     /// The goal.
-    pub bound: Bound,
+    pub bound: GoalBound,
     /// The figure.
     pub median: Option<f64>,
     /// Lower end of its 95% interval.

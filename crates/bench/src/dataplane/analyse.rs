@@ -204,7 +204,7 @@ mod tests {
 
     /// Promise 46.
     #[test]
-    fn a_mix_is_served_up_to_the_highest_rate_with_a_low_p99() {
+    fn the_served_rate_is_the_highest_with_a_low_p99() {
         let mut samples = Vec::new();
         for (server, most) in [(EchoServer::Blocking, 100_u32), (EchoServer::Inline, 250)] {
             for at in [50_u32, 100, 200, 250, 300] {

@@ -80,7 +80,7 @@ mod tests {
 
     /// Promise 46.
     #[test]
-    fn a_server_gets_the_generators_cpu_only_where_no_second_is_left() {
+    fn a_server_gets_the_generators_cpu_last() {
         assert_eq!(order(&[0, 1], 0, 1), [0, 1]);
         assert_eq!(order(&[0, 1, 2, 3], 0, 2), [0, 1, 3]);
         assert_eq!(order(&[0, 1, 2], 1, 0), [1, 2]);

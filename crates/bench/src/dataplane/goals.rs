@@ -1,6 +1,6 @@
 //! Goals of the dataplane.
 
-use crate::data::{Bound, Estimate, Judgement};
+use crate::data::{Estimate, GoalBound, Judgement};
 use crate::dataplane::data::{DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer};
 use crate::evidence::{Figure, goal};
 
@@ -46,7 +46,9 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     let peak = fastest(Connections, Inline);
     let process = fastest(Connections, Process);
     let many = rows(Connections, Inline).find(|r| r.cell.at == 10_000);
-    let kept = many.zip(peak).map(|(many, peak)| kept(many, peak));
+    let remaining = many
+        .zip(peak)
+        .map(|(many, peak)| remaining_share(many, peak));
     let idle = rows(Idle, Inline).max_by_key(|r| r.cell.at);
     let judged = |what: &str, from: &str, bound, figure: Option<&Estimate>| {
         let figure = figure.map(Figure::Sampled);
@@ -64,7 +66,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
                  ÷ blocking sockets"
             ),
             experiment.label(),
-            Bound::AtLeast(GOAL_MESSAGES),
+            GoalBound::AtLeast(GOAL_MESSAGES),
             ratios.min_by(|a, b| a.median.total_cmp(&b.median)),
         )
     };
@@ -73,12 +75,12 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
         judged(
             &format!("With {connections} connections, requests a second of pkey ÷ inline"),
             "connections",
-            Bound::AtLeast(GOAL_PKEY),
+            GoalBound::AtLeast(GOAL_PKEY),
             row.and_then(|r| r.rate_to_inline.as_ref()),
         )
     };
     let [few, many_pkey] = PKEY_CONNECTIONS.map(pkey);
-    let [blocking, busy] = GOAL_RATE.map(Bound::AtLeast);
+    let [blocking, busy] = GOAL_RATE.map(GoalBound::AtLeast);
     let beside_sockets = |server: EchoServer, most_to_busy: f64| {
         let whose = format!("the {server} echo's");
         let unloaded = fastest(Unloaded, server);
@@ -88,19 +90,19 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             judged(
                 &format!("Unloaded, {whose} p50 ÷ that of blocking sockets"),
                 "unloaded",
-                Bound::AtMost(GOAL_P50),
+                GoalBound::AtMost(GOAL_P50),
                 unloaded.and_then(|r| r.p50_to_blocking.as_ref()),
             ),
             judged(
                 &format!("Unloaded, {whose} p50 ÷ that of busy-polling sockets"),
                 "unloaded",
-                Bound::AtMost(most_to_busy),
+                GoalBound::AtMost(most_to_busy),
                 unloaded.and_then(|r| r.p50_to_busy.as_ref()),
             ),
             judged(
                 &format!("At low load, at its worst rate, {whose} p50 ÷ that of blocking sockets"),
                 "paced",
-                Bound::AtMost(1.0),
+                GoalBound::AtMost(1.0),
                 slow.max_by(|a, b| a.median.total_cmp(&b.median)),
             ),
             judged(
@@ -126,7 +128,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
                     "At half of the peak of process, the p99 of {server} ÷ that of blocking sockets"
                 ),
                 "same-rate",
-                Bound::AtMost(1.0),
+                GoalBound::AtMost(1.0),
                 half.and_then(|r| r.p99_to_blocking.as_ref()),
             ),
             goal(
@@ -134,7 +136,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
                     "At {NEAR_PEAK}% of its peak, the highest p99 of {server} in any round, ms"
                 ),
                 Some("load".to_owned()),
-                Bound::AtMost(GOAL_P99_MS),
+                GoalBound::AtMost(GOAL_P99_MS),
                 near.map(|r| Figure::Count(most(&r.p99_us) / 1e3)),
             ),
         ]
@@ -156,19 +158,19 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
         judged(
             "With 10,000 connections the share of the peak kept",
             "connections",
-            Bound::AtLeast(GOAL_CONNECTIONS),
-            kept.as_ref(),
+            GoalBound::AtLeast(GOAL_CONNECTIONS),
+            remaining_share.as_ref(),
         ),
         goal(
             "Most memory of an idle connection, inline, bytes",
             Some("idle".to_owned()),
-            Bound::AtMost(GOAL_MEMORY_BYTES),
+            GoalBound::AtMost(GOAL_MEMORY_BYTES),
             memory.map(Figure::Count),
         ),
         judged(
             "At its peak, requests a second of process ÷ inline",
             "connections",
-            Bound::AtLeast(GOAL_PROCESS),
+            GoalBound::AtLeast(GOAL_PROCESS),
             process.and_then(|r| r.rate_to_inline.as_ref()),
         ),
         few,
@@ -189,7 +191,7 @@ fn most(e: &Estimate) -> f64 {
 }
 
 /// Share of the peak's median that remains with many connections; the interval is that of `many`.
-fn kept(many: &DataplaneRow, peak: &DataplaneRow) -> Estimate {
+fn remaining_share(many: &DataplaneRow, peak: &DataplaneRow) -> Estimate {
     let peak = peak.requests_per_s.median;
     many.requests_per_s.map(|rate| rate / peak)
 }

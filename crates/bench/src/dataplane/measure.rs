@@ -4,7 +4,7 @@ use super::Options;
 use super::cores::{Cores, ONE};
 use super::programs::{self, Program};
 use super::servers::{PORT, Plan, Servers, slab_bytes};
-use super::testbed::Testbed;
+use super::testbed::DataplaneTestbed;
 use crate::data::SCHEMA;
 use crate::dataplane::data::{DataplaneCell, DataplaneExperiment, DataplaneSample, EchoServer};
 use crate::error::BenchError;
@@ -57,7 +57,7 @@ struct Run {
 }
 
 /// Result of a measurement.
-struct Told {
+struct RunFigures {
     client: LoadReport,
     server: ServerReport,
     cpu_us_per_request: Option<f64>,
@@ -74,7 +74,7 @@ pub(super) type Peaks = HashMap<(EchoServer, u32), f64>;
 /// Measures one condition once.
 pub(super) fn sample(
     rig: &mut Rig<'_>,
-    testbed: &Testbed,
+    testbed: &DataplaneTestbed,
     options: &Options,
     cell: &DataplaneCell,
     round: u32,
@@ -175,31 +175,31 @@ pub(super) fn sample(
         }
         run.plan.room = cell.at + 1024;
     }
-    let told = once(rig, testbed, &run)?;
-    let lost = told.client.latency.lost;
+    let figures = once(rig, testbed, &run)?;
+    let lost = figures.client.latency.lost;
     if lost > 0 {
         let what = "requests were not answered, or connections ended by themselves";
         rig.warn(&format!("{}, round {round}: {lost} {what}", cell.id()))?;
     }
-    let [start, idle] = told.memory_bytes;
+    let [start, idle] = figures.memory_bytes;
     let grown = idle.saturating_sub(before.unwrap_or(start));
-    let copied_part = copied_part(&told.server);
+    let copied_part = copied_part(&figures.server);
     Ok(DataplaneSample {
         schema: SCHEMA,
         time: now(),
         cell: *cell,
         round,
         offered_per_s,
-        requests_per_s: told.client.requests_per_s,
-        latency: told.client.latency,
-        packets: told.server.packets,
-        stage_cycles: told.server.stage_cycles,
+        requests_per_s: figures.client.requests_per_s,
+        latency: figures.client.latency,
+        packets: figures.server.packets,
+        stage_cycles: figures.server.stage_cycles,
         // On a shared CPU the server's part of the time is unknown.
-        cpu_us_per_request: told.cpu_us_per_request.filter(|_| !shares_cpu),
-        packets_per_answer: told.packets_per_answer,
+        cpu_us_per_request: figures.cpu_us_per_request.filter(|_| !shares_cpu),
+        packets_per_answer: figures.packets_per_answer,
         copied_part: copied_part.filter(|_| cell.experiment.is_of_sizes()),
         shares_cpu,
-        generator_busy: told.client.busy.filter(|_| !shares_cpu),
+        generator_busy: figures.client.busy.filter(|_| !shares_cpu),
         bytes_per_connection: (cell.experiment == DataplaneExperiment::Idle)
             .then(|| grown as f64 / f64::from(cell.at)),
     })
@@ -216,7 +216,11 @@ fn load(connections: u32, rate: f64) -> Client {
 }
 
 /// Memory of a server without clients, bytes.
-fn memory_without(rig: &mut Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<u64, BenchError> {
+fn memory_without(
+    rig: &mut Rig<'_>,
+    testbed: &DataplaneTestbed,
+    plan: Plan,
+) -> Result<u64, BenchError> {
     let mut servers = Servers::start(rig, testbed, plan)?;
     rig.pass(Duration::from_millis(100))?;
     servers.moment()?;
@@ -226,7 +230,7 @@ fn memory_without(rig: &mut Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<u6
 }
 
 /// Command line of the client.
-fn command(testbed: &Testbed, run: &Run, shares_cpu: bool) -> String {
+fn command(testbed: &DataplaneTestbed, run: &Run, shares_cpu: bool) -> String {
     let pair = testbed.pair(run.plan.server);
     let (to, warm, seconds) = (pair.address, run.warm_s, run.seconds);
     let (connections, rate, seconds, fresh) = match run.client {
@@ -257,7 +261,11 @@ fn command(testbed: &Testbed, run: &Run, shares_cpu: bool) -> String {
     )
 }
 
-fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchError> {
+fn once(
+    rig: &mut Rig<'_>,
+    testbed: &DataplaneTestbed,
+    run: &Run,
+) -> Result<RunFigures, BenchError> {
     let pair = testbed.pair(run.plan.server);
     let is_asked = matches!(run.client, Client::Ask { .. });
     let steered = !is_asked && !matches!(run.client, Client::Hold { .. });
@@ -306,7 +314,7 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
         // The first line says that the client has opened its connections.
         client.answer::<bool>()?;
     }
-    let told: LoadReport = match run.client {
+    let client_report: LoadReport = match run.client {
         Client::Ask { .. } => {
             let to = servers.moment()?;
             cpu_us_per_request = to
@@ -321,12 +329,12 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
             let from = servers.moment()?;
             wait(rig, &mut client)?;
             let to = servers.moment()?;
-            let told = last_answer(client)?;
-            let answered = (run.plan.program).map(|_| told.latency.requests);
+            let report = last_answer(client)?;
+            let answered = (run.plan.program).map(|_| report.latency.requests);
             cpu_us_per_request = to
                 .with_requests(answered)
                 .cpu_us_per_request(&from, poll_cost_s);
-            told
+            report
         }
         Client::Hold { .. } | Client::Own { .. } => {
             rig.pass(Duration::from_millis(200))?;
@@ -334,8 +342,8 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
             client.end_with()?
         }
     };
-    Ok(Told {
-        client: told,
+    Ok(RunFigures {
+        client: client_report,
         server: servers.end()?,
         cpu_us_per_request,
         packets_per_answer,
@@ -346,11 +354,11 @@ fn once(rig: &mut Rig<'_>, testbed: &Testbed, run: &Run) -> Result<Told, BenchEr
 /// Measures a program with its own client.
 fn own_client(
     rig: &mut Rig<'_>,
-    testbed: &Testbed,
+    testbed: &DataplaneTestbed,
     run: &Run,
     mut servers: Servers,
     (program, connections): (Program, u32),
-) -> Result<Told, BenchError> {
+) -> Result<RunFigures, BenchError> {
     let settled = servers.moment()?;
     rig.pass(Duration::from_millis(100))?;
     let begun = servers.moment()?;
@@ -361,7 +369,7 @@ fn own_client(
         .moment()?
         .with_requests(Some(client.latency.requests));
     let memory_bytes = [servers.memory_bytes()?; 2];
-    Ok(Told {
+    Ok(RunFigures {
         cpu_us_per_request: to.cpu_us_per_request(&begun, poll_cost_s),
         packets_per_answer: None,
         client,

@@ -181,16 +181,16 @@ fn measure_all(
     let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
     let online = host_facts::online_cpus();
     let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
-    let mut kept: Option<testbed::Testbed> = None;
+    let mut current: Option<testbed::DataplaneTestbed> = None;
     for experiment in &experiments {
-        let same = kept.take_if(|made| made.link() == experiment.link());
+        let same = current.take_if(|made| made.link() == experiment.link());
         // The devices of the other link go before new ones are made.
-        drop(kept.take());
+        drop(current.take());
         let testbed = match same {
             Some(testbed) => testbed,
-            None => testbed::Testbed::make(experiment.link())?,
+            None => testbed::DataplaneTestbed::make(experiment.link())?,
         };
-        let testbed = kept.insert(testbed);
+        let testbed = current.insert(testbed);
         for round in 0..options.rounds() {
             let mut cells = options.cells(*experiment, cpus);
             rig.random.shuffle(&mut cells);

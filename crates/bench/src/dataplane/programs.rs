@@ -2,7 +2,7 @@
 //! dataplane by `cofferdam dataplane exec`. Their own clients send the requests, if they have one.
 
 use super::servers::PORT;
-use super::testbed::Testbed;
+use super::testbed::DataplaneTestbed;
 use crate::data::Latency;
 use crate::dataplane::data::{DataplaneExperiment, EchoServer};
 use crate::error::BenchError;
@@ -91,7 +91,7 @@ impl Running {
     pub fn start(
         program: Program,
         server: EchoServer,
-        testbed: &Testbed,
+        testbed: &DataplaneTestbed,
         cpu: u32,
     ) -> Result<Running, BenchError> {
         let (pair, folder) = (testbed.pair(server), testbed.folder());
@@ -122,8 +122,8 @@ impl Running {
         let until = Instant::now() + PATIENCE;
         while !answers(from, at)? {
             if !self.process.is_alive() || Instant::now() > until {
-                let said = fs::read_to_string(&self.log).unwrap_or_default();
-                let last = said.trim().lines().last().unwrap_or("it says nothing");
+                let log = fs::read_to_string(&self.log).unwrap_or_default();
+                let last = log.trim().lines().last().unwrap_or("it says nothing");
                 return Err(failed("the program", &format!("does not listen: {last}")));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -176,7 +176,7 @@ fn answers(from: &Netns, to: SocketAddr) -> Result<bool, BenchError> {
 /// Runs the program's own client for about `seconds`.
 pub(super) fn ask(
     rig: &Rig<'_>,
-    testbed: &Testbed,
+    testbed: &DataplaneTestbed,
     (program, server): (Program, EchoServer),
     connections: u32,
     seconds: f64,
@@ -195,7 +195,7 @@ pub(super) fn ask(
                 "redis-benchmark -h {address} -p {PORT} -c {connections} -n {requests} -t get \
                  -d {VALUE_BYTES} -P {pipeline} --csv"
             );
-            let read = move |said: &str| redis_benchmark(said, requests);
+            let read = move |output: &str| redis_benchmark(output, requests);
             (line, Box::new(read))
         }
         _ => {
@@ -218,17 +218,17 @@ pub(super) fn ask(
         rig.check()?;
         std::thread::sleep(Duration::from_millis(5));
     }
-    let mut said = String::new();
+    let mut output = String::new();
     if let Some(mut out) = process.stdout() {
-        out.read_to_string(&mut said)
+        out.read_to_string(&mut output)
             .map_err(|e| failed(&words[0], &e.to_string()))?;
     }
-    read(&said).ok_or_else(|| failed(&words[0], &format!("it said '{}'", said.trim())))
+    read(&output).ok_or_else(|| failed(&words[0], &format!("it said '{}'", output.trim())))
 }
 
 /// Reads the output of `redis-benchmark --csv` for its one test.
-fn redis_benchmark(said: &str, requests: u64) -> Option<LoadReport> {
-    let mut lines = said.lines().filter(|line| line.starts_with('"'));
+fn redis_benchmark(output: &str, requests: u64) -> Option<LoadReport> {
+    let mut lines = output.lines().filter(|line| line.starts_with('"'));
     let (names, values) = (lines.next()?, lines.next()?);
     let value = |name: &str| -> Option<f64> {
         let place = names.split(',').position(|n| n.trim_matches('"') == name)?;
@@ -248,21 +248,21 @@ fn redis_benchmark(said: &str, requests: u64) -> Option<LoadReport> {
 }
 
 /// Reads the output of `wrk --latency`.
-fn wrk(said: &str) -> Option<LoadReport> {
+fn wrk(output: &str) -> Option<LoadReport> {
     let line = |name: &str| -> Option<&str> {
-        let mut lines = said.lines().map(str::trim);
+        let mut lines = output.lines().map(str::trim);
         lines
             .find_map(|line| line.strip_prefix(name))
             .map(str::trim)
     };
-    let requests = said
+    let requests = output
         .lines()
         .find_map(|line| line.trim().split_once(" requests in "))?;
     Some(LoadReport {
         requests_per_s: line("Requests/sec:")?.parse().ok()?,
         latency: Latency {
             requests: requests.0.parse().ok()?,
-            lost: u64::from(line("Socket errors:").is_some() || said.contains("Non-2xx")),
+            lost: u64::from(line("Socket errors:").is_some() || output.contains("Non-2xx")),
             p50_us: time_us(line("50%")?)?,
             p90_us: time_us(line("90%")?)?,
             p99_us: time_us(line("99%")?)?,
@@ -290,20 +290,23 @@ mod tests {
         let csv = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
                    \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
                    \"GET\",\"62500.00\",\"0.500\",\"0.100\",\"0.463\",\"0.700\",\"0.959\",\"3.007\"\n";
-        let told = redis_benchmark(csv, 1000).expect("read");
-        assert_eq!(told.requests_per_s, 62_500.0);
-        assert_eq!((told.latency.p50_us, told.latency.p99_us), (463.0, 959.0));
+        let report = redis_benchmark(csv, 1000).expect("read");
+        assert_eq!(report.requests_per_s, 62_500.0);
+        assert_eq!(
+            (report.latency.p50_us, report.latency.p99_us),
+            (463.0, 959.0)
+        );
         assert_eq!(redis_benchmark("Could not connect", 1000), None);
-        let said = "Running 1s test @ http://10.79.1.1:7007/\n  1 threads and 50 connections\n\
+        let output = "Running 1s test @ http://10.79.1.1:7007/\n  1 threads and 50 connections\n\
                       Latency Distribution\n     50%  812.00us\n     75%    1.10ms\n\
                          90%    1.20ms\n\
                          99%    2.00s \n  61234 requests in 1.10s, 12.00MB read\n\
                     Requests/sec:  55667.28\nTransfer/sec:     11.00MB\n";
-        let told = wrk(said).expect("read");
-        assert_eq!(told.requests_per_s, 55_667.28);
-        assert_eq!((told.latency.p50_us, told.latency.p99_us), (812.0, 2e6));
-        assert_eq!((told.latency.requests, told.latency.lost), (61_234, 0));
-        let errors = format!("{said}  Socket errors: connect 0, read 3, write 0, timeout 0\n");
+        let report = wrk(output).expect("read");
+        assert_eq!(report.requests_per_s, 55_667.28);
+        assert_eq!((report.latency.p50_us, report.latency.p99_us), (812.0, 2e6));
+        assert_eq!((report.latency.requests, report.latency.lost), (61_234, 0));
+        let errors = format!("{output}  Socket errors: connect 0, read 3, write 0, timeout 0\n");
         assert_eq!(wrk(&errors).expect("read").latency.lost, 1);
         assert_eq!(wrk("unable to connect"), None);
     }

@@ -2,7 +2,7 @@
 
 use super::cores::Cores;
 use super::programs::{Program, Running};
-use super::testbed::Testbed;
+use super::testbed::DataplaneTestbed;
 use crate::cpustat;
 use crate::dataplane::data::EchoServer;
 use crate::error::BenchError;
@@ -60,7 +60,11 @@ pub(super) struct Moment {
 }
 
 impl Servers {
-    pub fn start(rig: &Rig<'_>, testbed: &Testbed, plan: Plan) -> Result<Servers, BenchError> {
+    pub fn start(
+        rig: &Rig<'_>,
+        testbed: &DataplaneTestbed,
+        plan: Plan,
+    ) -> Result<Servers, BenchError> {
         let pair = testbed.pair(plan.server);
         let cpus = plan.cores.cpus(rig);
         let idle = match plan.cores.sleep(rig) {
@@ -148,12 +152,12 @@ impl Servers {
 
     /// Stops all processes. Returns the report of the first, which runs the loop.
     pub fn end(self) -> Result<ServerReport, BenchError> {
-        let mut told = ServerReport::default();
+        let mut report = ServerReport::default();
         drop(self.program);
         for worker in self.workers.into_iter().rev() {
-            told = worker.end_with()?;
+            report = worker.end_with()?;
         }
-        Ok(told)
+        Ok(report)
     }
 
     /// Reads the counts until now.
@@ -278,7 +282,7 @@ mod tests {
 
     /// Promise 46.
     #[test]
-    fn a_request_is_not_charged_what_is_polled_in_vain_or_idle() {
+    fn idle_time_and_vain_polls_are_not_charged_to_requests() {
         let start = Instant::now();
         let moment = |seconds: f64, free_s, requests, in_vain| Moment {
             at: start + Duration::from_secs_f64(seconds),

@@ -23,7 +23,7 @@ pub(super) struct Pair {
 }
 
 /// Both pairs. Dropping it removes them.
-pub(super) struct Testbed {
+pub(super) struct DataplaneTestbed {
     linux: Pair,
     dataplane: Pair,
     link: Link,
@@ -31,8 +31,8 @@ pub(super) struct Testbed {
     _undo: UndoStack,
 }
 
-impl Testbed {
-    pub fn make(link: Link) -> Result<Testbed, BenchError> {
+impl DataplaneTestbed {
+    pub fn make(link: Link) -> Result<DataplaneTestbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -67,11 +67,11 @@ impl Testbed {
             }
         }
         fs::create_dir(&folder).map_err(BenchError::host("make", &folder))?;
-        let gone = folder.clone();
+        let path = folder.clone();
         undo.push(folder.display().to_string(), move || {
-            fs::remove_dir_all(gone).map_err(|e| e.to_string())
+            fs::remove_dir_all(path).map_err(|e| e.to_string())
         });
-        Ok(Testbed {
+        Ok(DataplaneTestbed {
             linux,
             dataplane,
             link,

@@ -2,7 +2,7 @@
 
 use crate::data::{CellResult, LedgerRecord, Sample};
 use crate::reservation::data::{DEMO_RESERVATIONS, ReservationCellResult, ReservationSample};
-use crate::run::Kept;
+use crate::run::SampleSet;
 use crate::run::error::DataError;
 use crate::run::load::lines;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ pub struct DemoSamples {
     pub reservations: Vec<ReservationSample>,
 }
 
-impl Kept for DemoSamples {
+impl SampleSet for DemoSamples {
     fn read(dir: &Path) -> Result<DemoSamples, DataError> {
         Ok(DemoSamples {
             flood: Vec::read(dir)?,

@@ -17,7 +17,7 @@ use crate::data::{
 };
 use crate::demo::data::DemoResult;
 use crate::error::BenchError;
-use crate::experiment::{Bench, PLACED_BY, Rig, RigOptions, Turn, cell_result};
+use crate::experiment::{Bench, CPU_OPTIONS, Rig, RigOptions, Turn, cell_result};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::reservation;
@@ -78,7 +78,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         output: options.output.clone(),
         victim_cpu: options.victim_cpu,
         peer_cpu: options.peer_cpu,
-        placed_by: Some(PLACED_BY),
+        placed_by: Some(CPU_OPTIONS),
         seed: options.seed,
         ledger: true,
         resumes: false,
@@ -111,7 +111,7 @@ fn reserve(
 ) -> Result<Option<ReservationCellResult>, BenchError> {
     // The highest CPU is reserved first: the driver stays off it.
     if let Some(last) = host_facts::online_cpus().last() {
-        rig.stay_off(*last);
+        rig.leave_cpu(*last);
     }
     let options = reservation::Options {
         rounds: options.reservation_rounds,

@@ -3,7 +3,7 @@
 use super::data::DemoResult;
 use crate::data::{CellResult, Estimate};
 use crate::report::format;
-use crate::reservation::data::{Entitled, PolicyRow, ReservationCellResult, ReservationPolicy};
+use crate::reservation::data::{Entitlements, PolicyRow, ReservationCellResult, ReservationPolicy};
 use crate::table::{Table, optional, time};
 
 /// Tables of the flood and of the reservation.
@@ -66,8 +66,8 @@ fn reservation(c: &ReservationCellResult) -> Table {
     };
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let mut add = |what: String, value: &dyn Fn(&PolicyRow) -> Option<String>| {
-        let [without, kept] = both.map(|row| dash(row.and_then(value)));
-        table.row([what, without, kept]);
+        let [without, reserved] = both.map(|row| dash(row.and_then(value)));
+        table.row([what, without, reserved]);
     };
     add(
         format!("{} busy threads of others", c.cell.neighbour_threads),
@@ -76,7 +76,7 @@ fn reservation(c: &ReservationCellResult) -> Table {
     add("CPU it got ÷ CPU reserved".to_owned(), &|row| {
         Some(format::share(row.cpu_got.median))
     });
-    for (i, cause) in Entitled::<Estimate>::CAUSES.iter().enumerate() {
+    for (i, cause) in Entitlements::<Estimate>::CAUSES.iter().enumerate() {
         if c.rows.iter().any(|row| row.entitled.is_some()) {
             add(format!("  CPUs lost: {cause}"), &|row| {
                 let entitled = row.entitled.as_ref()?;

@@ -1,11 +1,11 @@
 //! Search for the largest harm among many cases, which a headline must name.
 
 use super::judge;
-use crate::data::{Bound, Estimate, Verdict};
+use crate::data::{Estimate, GoalBound, Verdict};
 
 /// Largest harm that is proved, and a larger one that is in doubt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Largest<'a, T> {
+pub struct LargestHarm<'a, T> {
     /// Case whose whole interval is on the bad side.
     pub proved: Option<(T, &'a Estimate)>,
     /// Inconclusive case whose median is worse than that of `proved`. Without a proved case, any
@@ -18,7 +18,7 @@ pub struct Largest<'a, T> {
 
 /// Finds the largest harm of `cases`, where `bound` separates harm from no harm. A case is doubtful
 /// if its median is on the good side and its interval is not wholly there.
-pub fn largest<'a, T: Clone>(cases: &[(T, &'a Estimate)], bound: Bound) -> Largest<'a, T> {
+pub fn largest<'a, T: Clone>(cases: &[(T, &'a Estimate)], bound: GoalBound) -> LargestHarm<'a, T> {
     let worst = |of: Verdict| {
         let own = cases
             .iter()
@@ -33,7 +33,7 @@ pub fn largest<'a, T: Clone>(cases: &[(T, &'a Estimate)], bound: Bound) -> Large
             .is_none_or(|(_, p)| bound.excess(e.median) > bound.excess(p.median))
     });
     let is_harmless = proved.is_none() && doubtful.is_none();
-    Largest {
+    LargestHarm {
         harmless: worst(Verdict::Reached).filter(|_| is_harmless),
         proved,
         doubtful,

@@ -14,31 +14,31 @@
 
 mod harm;
 
-pub use harm::{Largest, largest};
+pub use harm::{LargestHarm, largest};
 
-use crate::data::{Bound, Doubt, Estimate, FEWEST_BLOCKS, Interval, Judgement, Verdict};
+use crate::data::{Doubt, Estimate, FEWEST_BLOCKS, GoalBound, Interval, Judgement, Verdict};
 use crate::run::{RunData, RunResult};
 use crate::stats::mann_whitney;
 
 /// Largest p-value at which a difference is reported.
 pub const SIGNIFICANT: f64 = 0.05;
 
-impl Bound {
+impl GoalBound {
     /// Whether `value` is on the good side.
     pub fn admits(self, value: f64) -> bool {
         match self {
-            Bound::AtMost(most) => value <= most,
-            Bound::AtLeast(least) => value >= least,
-            Bound::Within([least, most]) => (least..=most).contains(&value),
+            GoalBound::AtMost(most) => value <= most,
+            GoalBound::AtLeast(least) => value >= least,
+            GoalBound::Within([least, most]) => (least..=most).contains(&value),
         }
     }
 
     /// Distance of `value` from the bound: positive on the bad side, negative on the good side.
     pub fn excess(self, value: f64) -> f64 {
         match self {
-            Bound::AtMost(most) => value - most,
-            Bound::AtLeast(least) => least - value,
-            Bound::Within([least, most]) => (value - most).max(least - value),
+            GoalBound::AtMost(most) => value - most,
+            GoalBound::AtLeast(least) => least - value,
+            GoalBound::Within([least, most]) => (value - most).max(least - value),
         }
     }
 
@@ -46,9 +46,9 @@ impl Bound {
     fn judge(self, interval: Interval) -> Verdict {
         let (low, high) = (interval.low(), interval.high());
         let is_beyond = match self {
-            Bound::AtMost(most) => low > most,
-            Bound::AtLeast(least) => high < least,
-            Bound::Within([least, most]) => low > most || high < least,
+            GoalBound::AtMost(most) => low > most,
+            GoalBound::AtLeast(least) => high < least,
+            GoalBound::Within([least, most]) => low > most || high < least,
         };
         match is_beyond {
             true => Verdict::Missed,
@@ -73,8 +73,8 @@ pub(crate) enum Figure<'a> {
 }
 
 impl Figure<'_> {
-    fn judge(&self, bound: Bound) -> (Verdict, Option<Doubt>) {
-        let (interval, lacking) = match self {
+    fn judge(&self, bound: GoalBound) -> (Verdict, Option<Doubt>) {
+        let (interval, default_doubt) = match self {
             Figure::Count(value) if bound.admits(*value) => return (Verdict::Reached, None),
             Figure::Count(_) => return (Verdict::Missed, None),
             Figure::Once(_) => (None, Doubt::Once),
@@ -82,9 +82,9 @@ impl Figure<'_> {
             Figure::Sampled(e) => (e.interval(), doubt(e)),
         };
         match interval.map(|interval| bound.judge(interval)) {
-            None => (Verdict::Inconclusive, Some(lacking)),
+            None => (Verdict::Inconclusive, Some(default_doubt)),
             Some(Verdict::Inconclusive) => (Verdict::Inconclusive, Some(Doubt::HoldsGoal)),
-            Some(told) => (told, None),
+            Some(verdict) => (verdict, None),
         }
     }
 }
@@ -98,7 +98,7 @@ fn doubt(e: &Estimate) -> Doubt {
 }
 
 /// Returns the verdict on `bound` that `e` proves.
-pub fn judge(bound: Bound, e: &Estimate) -> Verdict {
+pub fn judge(bound: GoalBound, e: &Estimate) -> Verdict {
     Figure::Sampled(e).judge(bound).0
 }
 
@@ -106,7 +106,7 @@ pub fn judge(bound: Bound, e: &Estimate) -> Verdict {
 pub(crate) fn goal(
     what: impl Into<String>,
     case: Option<String>,
-    bound: Bound,
+    bound: GoalBound,
     figure: Option<Figure<'_>>,
 ) -> Judgement {
     let (median, interval, blocks) = match &figure {
@@ -132,7 +132,7 @@ pub(crate) fn goal(
 
 /// Judges a goal that Cofferdam was to reach, where `without` is the figure without Cofferdam. If
 /// `without` did not miss the goal, reaching it proves nothing about Cofferdam.
-pub(crate) fn mended(goal: Judgement, without: &Estimate) -> Judgement {
+pub(crate) fn judge_with_baseline(goal: Judgement, without: &Estimate) -> Judgement {
     match (goal.verdict, judge(goal.bound, without)) {
         (Verdict::Reached, Verdict::Missed) | (Verdict::Missed | Verdict::Inconclusive, _) => goal,
         (Verdict::Reached, _) => Judgement {

@@ -15,57 +15,57 @@ fn between(low: f64, median: f64, high: f64) -> Estimate {
     )
 }
 
-fn told(bound: Bound, e: &Estimate) -> (Verdict, Option<Doubt>) {
+fn judged(bound: GoalBound, e: &Estimate) -> (Verdict, Option<Doubt>) {
     Figure::Sampled(e).judge(bound)
 }
 
 /// Promise 41.
 #[test]
-fn a_goal_is_reached_or_missed_when_the_whole_interval_says_so() {
-    let least = Bound::AtLeast(0.97);
+fn the_whole_interval_decides_whether_a_goal_is_reached() {
+    let least = GoalBound::AtLeast(0.97);
     assert_eq!(
-        told(least, &between(0.97, 0.98, 1.0)),
+        judged(least, &between(0.97, 0.98, 1.0)),
         (Verdict::Reached, None)
     );
     assert_eq!(
-        told(least, &between(0.90, 0.93, 0.96)),
+        judged(least, &between(0.90, 0.93, 0.96)),
         (Verdict::Missed, None)
     );
     let holds = (Verdict::Inconclusive, Some(Doubt::HoldsGoal));
-    assert_eq!(told(least, &between(0.90, 0.99, 1.0)), holds);
-    let most = Bound::AtMost(1.05);
+    assert_eq!(judged(least, &between(0.90, 0.99, 1.0)), holds);
+    let most = GoalBound::AtMost(1.05);
     assert_eq!(
-        told(most, &between(0.9, 1.0, 1.05)),
+        judged(most, &between(0.9, 1.0, 1.05)),
         (Verdict::Reached, None)
     );
     assert_eq!(
-        told(most, &between(1.06, 1.2, 1.3)),
+        judged(most, &between(1.06, 1.2, 1.3)),
         (Verdict::Missed, None)
     );
-    let within = Bound::Within([-5.0, 5.0]);
+    let within = GoalBound::Within([-5.0, 5.0]);
     assert_eq!(
-        told(within, &between(-4.0, 0.0, 4.0)),
+        judged(within, &between(-4.0, 0.0, 4.0)),
         (Verdict::Reached, None)
     );
     assert_eq!(
-        told(within, &between(-9.0, -7.0, -6.0)),
+        judged(within, &between(-9.0, -7.0, -6.0)),
         (Verdict::Missed, None)
     );
-    assert_eq!(told(within, &between(-9.0, 0.0, 9.0)), holds);
+    assert_eq!(judged(within, &between(-9.0, 0.0, 9.0)), holds);
 }
 
 /// Promise 41.
 #[test]
 fn one_sample_four_blocks_and_blocks_all_alike_prove_nothing() {
-    let least = Bound::AtLeast(1.0);
+    let least = GoalBound::AtLeast(1.0);
     let few = (Verdict::Inconclusive, Some(Doubt::FewBlocks));
-    assert_eq!(told(least, &estimate(&[32.8])), few);
-    assert_eq!(told(least, &estimate(&[5.0, 6.0, 7.0, 8.0])), few);
+    assert_eq!(judged(least, &estimate(&[32.8])), few);
+    assert_eq!(judged(least, &estimate(&[5.0, 6.0, 7.0, 8.0])), few);
     let alike = (Verdict::Inconclusive, Some(Doubt::NoSpread));
-    assert_eq!(told(least, &estimate(&[32.8; 7])), alike);
-    let once = Figure::Once(84.0).judge(Bound::AtMost(100.0));
+    assert_eq!(judged(least, &estimate(&[32.8; 7])), alike);
+    let once = Figure::Once(84.0).judge(GoalBound::AtMost(100.0));
     assert_eq!(once, (Verdict::Inconclusive, Some(Doubt::Once)));
-    let count = |n| Figure::Count(n).judge(Bound::AtMost(0.0)).0;
+    let count = |n| Figure::Count(n).judge(GoalBound::AtMost(0.0)).0;
     assert_eq!(
         (count(0.0), count(1.0)),
         (Verdict::Reached, Verdict::Missed)
@@ -76,8 +76,8 @@ fn one_sample_four_blocks_and_blocks_all_alike_prove_nothing() {
 #[test]
 fn what_needed_no_mending_is_no_success() {
     let judged = |with: &Estimate, without: &Estimate| {
-        let bound = Bound::AtMost(1.03);
-        mended(goal("x", None, bound, Some(Figure::Sampled(with))), without).verdict
+        let bound = GoalBound::AtMost(1.03);
+        judge_with_baseline(goal("x", None, bound, Some(Figure::Sampled(with))), without).verdict
     };
     let fair = between(0.97, 1.0, 1.02);
     let harmed = between(4.1, 4.5, 4.9);
@@ -114,8 +114,8 @@ fn a_busy_host_proves_nothing_but_counts() {
 
 /// Promise 41.
 #[test]
-fn the_largest_harm_is_found_whether_it_is_proved_or_not() {
-    let lost = Bound::AtMost(5.0);
+fn the_largest_harm_is_found_even_if_unproved() {
+    let lost = GoalBound::AtMost(5.0);
     let (proved, doubtful) = (between(20.0, 30.0, 40.0), between(-4.0, 57.0, 75.0));
     let (small, none) = (between(-3.0, 8.0, 9.0), between(-1.0, 0.5, 2.0));
     let cases = [
@@ -166,12 +166,12 @@ fn a_difference_needs_five_blocks_of_each() {
     assert_eq!(differ(&estimate(&low[..4]), &estimate(&high)), None);
 }
 
-fn bounds() -> impl Strategy<Value = Bound> {
+fn bounds() -> impl Strategy<Value = GoalBound> {
     let at = -100.0..100.0_f64;
     prop_oneof![
-        at.clone().prop_map(Bound::AtMost),
-        at.clone().prop_map(Bound::AtLeast),
-        (at.clone(), at).prop_map(|(a, b)| Bound::Within([a.min(b), a.max(b)])),
+        at.clone().prop_map(GoalBound::AtMost),
+        at.clone().prop_map(GoalBound::AtLeast),
+        (at.clone(), at).prop_map(|(a, b)| GoalBound::Within([a.min(b), a.max(b)])),
     ]
 }
 
@@ -215,12 +215,12 @@ proptest! {
     ) {
         let all: Vec<Estimate> = cases.iter().map(|v| estimate(v)).collect();
         let named: Vec<_> = all.iter().enumerate().collect();
-        let bound = Bound::AtMost(5.0);
+        let bound = GoalBound::AtMost(5.0);
         let found = largest(&named, bound);
         let worst = all.iter().map(|e| e.median).fold(f64::MIN, f64::max);
-        let told = [found.proved, found.doubtful, found.harmless];
-        let told = told.iter().flatten().map(|(_, e)| e.median).fold(f64::MIN, f64::max);
-        prop_assert!(told == worst || worst <= 5.0, "{told} {worst}");
+        let named = [found.proved, found.doubtful, found.harmless];
+        let headline = headline.iter().flatten().map(|(_, e)| e.median).fold(f64::MIN, f64::max);
+        prop_assert!(headline == worst || worst <= 5.0, "{headline} {worst}");
     }
 
     /// A stored estimate is read back unchanged, except for intervals without a width.

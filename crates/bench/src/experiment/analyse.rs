@@ -68,7 +68,7 @@ fn treated(
         })
         .collect();
     // Ratios to the vanilla test of the same pair. Vanilla itself has none.
-    let kept = |rate: fn(&Sample) -> Option<Rate>| -> Option<Estimate> {
+    let ratio_to_vanilla = |rate: fn(&Sample) -> Option<Rate>| -> Option<Estimate> {
         let ratios: Vec<f64> = tests()
             .filter(|_| treatment != Treatment::Vanilla)
             .filter_map(|test| {
@@ -86,8 +86,8 @@ fn treated(
         treatment,
         test: estimated(&times)?,
         penalty: estimated(&penalties)?,
-        goodput_kept: kept(|s| s.received),
-        idle_goodput_kept: kept(|s| s.received_idle),
+        goodput_kept: ratio_to_vanilla(|s| s.received),
+        idle_goodput_kept: ratio_to_vanilla(|s| s.received_idle),
         softirq_fraction: median_of(tests(), |s| s.softirq_fraction),
         received: median_rate(tests().filter_map(|s| s.received)),
         offender_corrected_fraction: median(&corrected),

@@ -35,8 +35,8 @@ pub(super) fn begin(
     let wanted: Vec<ContainerPolicy> = paths
         .iter()
         .map(|path| {
-            let mut known = last.containers.iter().map(|c| &c.container);
-            let container = known
+            let mut containers = last.containers.iter().map(|c| &c.container);
+            let container = containers
                 .rfind(|c| c.cgroup_path == std::path::Path::new(path))
                 .ok_or_else(|| failed(&format!("the accounting does not know {path}")))?;
             let policy = Policy {

@@ -1,19 +1,19 @@
 //! Parts that the experiments share: the rig (CPUs, signals, ledger, run directory), and one sample
 //! of a victim with its competitors.
 
+mod agent_enforcement;
 mod analyse;
-mod by_agent;
+mod cpu_options;
 mod enforcement;
-mod held;
-mod paid;
-mod placed;
+mod reservations;
 mod rig;
 mod sample;
 pub(crate) mod schedule;
+mod shares;
 mod traffic;
 
 pub(crate) use analyse::{cell_result, same_answers};
-pub(crate) use held::Held;
-pub(crate) use placed::PLACED_BY;
+pub(crate) use cpu_options::CPU_OPTIONS;
+pub(crate) use reservations::JournaledReservations;
 pub(crate) use rig::{Rig, RigOptions, chosen};
 pub(crate) use sample::{Bench, Turn};

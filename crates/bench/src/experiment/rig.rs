@@ -1,6 +1,6 @@
 //! Rig of an experiment: its CPUs, the signals, the ledger, the run directory.
 
-use super::by_agent::ByAgent;
+use super::agent_enforcement::AgentEnforcement;
 use super::enforcement::{self, Enforcement};
 use crate::data::{Treatment, VictimKind};
 use crate::error::BenchError;
@@ -65,12 +65,12 @@ pub(crate) struct Rig<'a> {
     pub dir: RunDir,
     pub progress: &'a mut dyn Progress,
     pub ledger: Option<Box<dyn LedgerSource>>,
-    /// Reason why a wanted ledger is missing.
-    lacking: Option<String>,
+    /// Reason why the wanted ledger is missing.
+    missing_ledger: Option<String>,
     /// Enforcement that runs in this process now.
     treatment: Option<Enforcement>,
     /// Agent that enforces now, in a process of its own.
-    agent: Option<ByAgent>,
+    agent: Option<AgentEnforcement>,
     /// Whether the ledger is stopped while the agent accounts.
     pauses_ledger: bool,
     /// Units of work by victim, calibrated once a run.
@@ -91,7 +91,7 @@ impl<'a> Rig<'a> {
         let (victim_cpu, peer_cpu) = choose_cpus(options.victim_cpu, options.peer_cpu)?;
         let signals = Signals::catch(&*progress)?;
         // First of all, so that a second instance leaves no directory behind.
-        let (ledger, lacking) = match options.ledger.then(ledger::start).transpose() {
+        let (ledger, missing_ledger) = match options.ledger.then(ledger::start).transpose() {
             Ok(ledger) => (ledger, None),
             // A penalty can be measured without a ledger.
             Err(BenchError::Unsupported(reason)) => (None, Some(reason)),
@@ -103,8 +103,8 @@ impl<'a> Rig<'a> {
             !signals.caught()
         });
         let mut warnings = noise.warnings;
-        let told = lacking.as_ref();
-        warnings.extend(told.map(|reason| format!("no ledger in this run: {reason}")));
+        let missing = missing_ledger.as_ref();
+        warnings.extend(missing.map(|reason| format!("no ledger in this run: {reason}")));
         for warning in &warnings {
             progress.warn(warning);
         }
@@ -131,7 +131,7 @@ impl<'a> Rig<'a> {
             dir,
             progress,
             ledger,
-            lacking,
+            missing_ledger,
             treatment: None,
             agent: None,
             pauses_ledger: false,
@@ -142,13 +142,13 @@ impl<'a> Rig<'a> {
     }
 
     /// Keeps the driver off `cpu` instead of the victim's CPU.
-    pub fn stay_off(&mut self, cpu: u32) {
-        self.go_anywhere();
+    pub fn leave_cpu(&mut self, cpu: u32) {
+        self.use_all_cpus();
         self.absence = Absence::from_cpu(cpu);
     }
 
     /// Lets the driver, and its child processes, run on any CPU.
-    pub fn go_anywhere(&mut self) {
+    pub fn use_all_cpus(&mut self) {
         self.absence.end();
     }
 
@@ -185,15 +185,22 @@ impl<'a> Rig<'a> {
     }
 
     /// Begins `treatment` for the containers at these cgroup paths.
-    pub fn treat(&mut self, treatment: Treatment, paths: Vec<String>) -> Result<(), BenchError> {
+    pub fn apply_treatment(
+        &mut self,
+        treatment: Treatment,
+        paths: Vec<String>,
+    ) -> Result<(), BenchError> {
         if treatment == Treatment::Vanilla {
             return Ok(());
         }
         if treatment == Treatment::Agent {
-            return self.treat_by_agent(&paths);
+            return self.start_agent(&paths);
         }
         let ledger = self.ledger.as_mut().ok_or_else(|| {
-            let why = self.lacking.as_deref().unwrap_or("this run has none");
+            let why = self
+                .missing_ledger
+                .as_deref()
+                .unwrap_or("this run has none");
             BenchError::Unsupported(format!("enforcement needs the accounting: {why}"))
         })?;
         self.treatment = Some(enforcement::begin(treatment, &paths, ledger.as_mut())?);
@@ -202,18 +209,18 @@ impl<'a> Rig<'a> {
 
     /// Starts the agent. The agent accounts too, so the ledger stops: two would cost twice the
     /// overhead.
-    fn treat_by_agent(&mut self, paths: &[String]) -> Result<(), BenchError> {
+    fn start_agent(&mut self, paths: &[String]) -> Result<(), BenchError> {
         self.pauses_ledger = self.ledger.take().is_some();
         // The agent runs on the CPUs where its host runs it, not only off the victim's.
         self.absence.end();
-        let started = ByAgent::start(paths);
+        let started = AgentEnforcement::start(paths);
         self.absence = Absence::from_cpu(self.victim_cpu);
         self.agent = Some(started?);
         Ok(())
     }
 
-    /// Ends the treatment that [`Rig::treat`] began, and reverts its changes.
-    pub fn untreat(&mut self) -> Result<(), BenchError> {
+    /// Ends the treatment that [`Rig::apply_treatment`] began, and reverts its changes.
+    pub fn revert_treatment(&mut self) -> Result<(), BenchError> {
         self.agent = None;
         let ended = self.treatment.take().map_or(Ok(()), |t| t.end());
         if std::mem::take(&mut self.pauses_ledger) {

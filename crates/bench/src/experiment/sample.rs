@@ -1,7 +1,7 @@
 //! One sample: the victim does its work once, alone or next to compute or traffic.
 
-use super::paid::Paid;
 use super::rig::Rig;
+use super::shares::SampleShares;
 use super::traffic::{Counters, Traffic};
 use crate::cpustat;
 use crate::data::{
@@ -48,7 +48,7 @@ pub(crate) struct Turn {
 }
 
 /// Sample with its ledger.
-pub(crate) struct Measured {
+pub(crate) struct SampleAndLedger {
     pub sample: Sample,
     pub ledger: Option<LedgerRecord>,
 }
@@ -126,18 +126,18 @@ impl Bench {
     }
 
     /// Runs the victim once and writes the sample to the run directory.
-    pub fn sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
+    pub fn sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<SampleAndLedger, BenchError> {
         let mut paths = self.competitor_paths.clone();
         if self.cell.victim_in == VictimIn::Container {
             paths.push(self.victim_path.clone());
         }
-        let treated = rig.treat(turn.treatment, paths);
-        let measured = treated.and_then(|()| self.treated_sample(rig, turn));
-        let undone = rig.untreat();
-        measured.and_then(|measured| undone.map(|()| measured))
+        let applied = rig.apply_treatment(turn.treatment, paths);
+        let measured = applied.and_then(|()| self.treated_sample(rig, turn));
+        let reverted = rig.revert_treatment();
+        measured.and_then(|measured| reverted.map(|()| measured))
     }
 
-    fn treated_sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<Measured, BenchError> {
+    fn treated_sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<SampleAndLedger, BenchError> {
         let mut victim = self.prepare(rig)?;
         let mut burners = Vec::new();
         let mut traffic = Vec::new();
@@ -214,11 +214,11 @@ impl Bench {
             (None, Some(_)) => Some(SoftirqSource::ProcStat),
             (None, None) => None,
         };
-        let paid = ledger.as_ref().map(|ledger| {
+        let shares = ledger.as_ref().map(|ledger| {
             let (competitors, victim) = (&self.competitor_paths, &self.victim_path);
-            Paid::of(ledger, competitors, victim, rig.victim_cpu)
+            SampleShares::of(ledger, competitors, victim, rig.victim_cpu)
         });
-        let paid = paid.unwrap_or_default();
+        let shares = shares.unwrap_or_default();
         let sample = Sample {
             schema: SCHEMA,
             time: now(),
@@ -238,15 +238,15 @@ impl Bench {
             offered: rates.map(|(offered, _)| offered),
             received: rates.map(|(_, received)| received),
             received_idle: idle.map(|(_, received)| received),
-            offender_caused_fraction: paid.offender_caused,
-            offender_corrected_fraction: paid.offender_corrected,
-            victim_charged_fraction: paid.victim_charged,
+            offender_caused_fraction: shares.offender_caused,
+            offender_corrected_fraction: shares.offender_corrected,
+            victim_charged_fraction: shares.victim_charged,
         };
         rig.dir.sample(&sample)?;
         if let Some(ledger) = &ledger {
             rig.dir.ledger(ledger)?;
         }
-        Ok(Measured { sample, ledger })
+        Ok(SampleAndLedger { sample, ledger })
     }
 
     fn prepare(&self, rig: &Rig<'_>) -> Result<Victim, BenchError> {

@@ -1,6 +1,6 @@
 //! Goals of the history.
 
-use crate::data::{Bound, Judgement};
+use crate::data::{GoalBound, Judgement};
 use crate::evidence::{Figure, goal};
 use crate::history::data::HistoryResult;
 
@@ -19,13 +19,13 @@ pub(crate) fn goals(result: &HistoryResult) -> Vec<Judgement> {
         let size = goal(
             "Size of the history after 30 days, MiB",
             Some(case.clone()),
-            Bound::AtMost(GOAL_MIB),
+            GoalBound::AtMost(GOAL_MIB),
             (row.days == 30).then_some(Figure::Count(mib)),
         );
         let append = goal(
             "CPU time of an append, µs",
             Some(case),
-            Bound::AtMost(GOAL_APPEND_US),
+            GoalBound::AtMost(GOAL_APPEND_US),
             Some(Figure::Sampled(&row.append_cpu_us)),
         );
         [size, append]

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::data::{HistoryCase, HistoryRow, HistorySample, ReadRow};
-use super::made_up::Maker;
+use super::synthetic::Maker;
 use crate::data::SCHEMA;
 use crate::error::BenchError;
 use crate::experiment::Rig;

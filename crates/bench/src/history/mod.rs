@@ -8,9 +8,9 @@
 pub(crate) mod args;
 pub mod data;
 pub(crate) mod goals;
-mod made_up;
 mod measure;
 pub(crate) mod report;
+mod synthetic;
 mod terminal;
 
 use crate::error::BenchError;
@@ -58,7 +58,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         options.seed,
     );
     let mut rig = Rig::new(plain, progress)?;
-    rig.go_anywhere();
+    rig.use_all_cpus();
     let mut result = HistoryResult::default();
     let mut outcome = Ok(());
     for (at, case) in HistoryCase::ALL.iter().enumerate() {

@@ -95,17 +95,20 @@ impl Files {
         if let Some(file) = &self.io_bytes {
             io_bytes = total(read(file, text));
         }
-        let moved = self.net.as_ref().map(|file| moved(read(file, text)));
-        let moved = moved.unwrap_or_default();
+        let counters = self
+            .net
+            .as_ref()
+            .map(|file| interface_counters(read(file, text)));
+        let counters = counters.unwrap_or_default();
         Point {
             cpu_ms: cpu_ns.unwrap_or(0) as f64 / 1e6,
             rss_bytes,
             io_ops,
             io_bytes,
-            tx_packets: moved.tx_packets,
-            tx_bytes: moved.tx_bytes,
-            rx_packets: moved.rx_packets,
-            rx_bytes: moved.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
             traced: self.counter.as_ref().map(trace::traced),
             ..Point::default()
         }
@@ -143,7 +146,7 @@ fn sum(text: &str, keys: &[&str]) -> u64 {
 
 /// Counters of an interface.
 #[derive(Debug, Default)]
-struct Moved {
+struct InterfaceCounters {
     rx_bytes: u64,
     rx_packets: u64,
     tx_bytes: u64,
@@ -152,17 +155,17 @@ struct Moved {
 
 /// Counters of eth0 in `/proc/net/dev`. Other devices (loopback, the tap and bridge of a virtual
 /// machine) carry the same packets again.
-fn moved(text: &str) -> Moved {
+fn interface_counters(text: &str) -> InterfaceCounters {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let Some((_, numbers)) = lines.find(|(name, _)| name.trim() == "eth0") else {
-        return Moved::default();
+        return InterfaceCounters::default();
     };
     let numbers: Vec<&str> = numbers.split_whitespace().collect();
     let number = |place: usize| {
         let number = numbers.get(place).and_then(|n| n.parse().ok());
         number.unwrap_or(0)
     };
-    Moved {
+    InterfaceCounters {
         rx_bytes: number(0),
         rx_packets: number(1),
         tx_bytes: number(8),
@@ -174,7 +177,7 @@ fn moved(text: &str) -> Moved {
 pub(super) struct Acquisition {
     started: Instant,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Acquired>,
+    thread: JoinHandle<AcquiredSeries>,
 }
 
 /// Tenants whose counters were read before their loads started.
@@ -184,7 +187,7 @@ pub(super) struct Tenants {
 }
 
 /// Readings of an acquisition.
-pub(super) struct Acquired {
+pub(super) struct AcquiredSeries {
     /// Start of the points' time.
     pub started: Instant,
     /// Use of each tenant since its load started, by the time since `started`.
@@ -209,7 +212,7 @@ impl Acquisition {
         let Tenants { mut files, first } = tenants;
         let started = Instant::now();
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let stop_flag = stop.clone();
         let thread = std::thread::spawn(move || {
             let cpu_before = thread_cpu();
             let mut series: Vec<Vec<Point>> = first.iter().map(|_| Vec::new()).collect();
@@ -219,7 +222,7 @@ impl Acquisition {
                 for (i, files) in files.iter_mut().enumerate() {
                     series[i].push(since(&files.read(), &first[i], t_ms));
                 }
-                if told.load(Ordering::Relaxed) {
+                if stop_flag.load(Ordering::Relaxed) {
                     break;
                 }
                 round += 1;
@@ -229,7 +232,7 @@ impl Acquisition {
                 std::thread::park_timeout(next.saturating_sub(started.elapsed()));
             }
             let wall = started.elapsed().as_secs_f64();
-            Acquired {
+            AcquiredSeries {
                 started,
                 series,
                 cpu_pct: (thread_cpu() - cpu_before).as_secs_f64() / wall.max(1e-9) * 100.0,
@@ -244,10 +247,10 @@ impl Acquisition {
     }
 
     /// Takes a last reading and stops the thread.
-    pub fn end(self) -> Acquired {
+    pub fn end(self) -> AcquiredSeries {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
-        self.thread.join().unwrap_or(Acquired {
+        self.thread.join().unwrap_or(AcquiredSeries {
             started: self.started,
             series: Vec::new(),
             cpu_pct: 0.0,
@@ -292,7 +295,7 @@ mod tests {
         assert_eq!(field("anon 5\nanon_thp 9\n", "anon"), Some(5));
         let dev = "Inter-| Receive\n face |bytes\n  lo: 1 1 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
                    eth0: 1 2 0 0 0 0 0 0 1500 3 0 0 0 0 0 0\n  br0: 7 7 7 7 7 7 7 7 7 7 7\n";
-        let eth0 = moved(dev);
+        let eth0 = interface_counters(dev);
         assert_eq!((eth0.rx_bytes, eth0.rx_packets), (1, 2));
         assert_eq!((eth0.tx_bytes, eth0.tx_packets), (1500, 3));
     }
@@ -316,7 +319,7 @@ mod tests {
             let text: String = (0..random.usize(..20))
                 .map(|_| words[random.usize(..10)])
                 .collect();
-            let _ = moved(&text);
+            let _ = interface_counters(&text);
             let _ = (total(&text), sum(&text, &["rios="]), field(&text, "anon"));
         }
     }

@@ -130,18 +130,18 @@ mod tests {
         assert!(names.contains(workflow["spec"]["entrypoint"].as_str().unwrap()));
         let tasks = templates[0]["dag"]["tasks"].as_array().unwrap();
         assert_eq!(tasks.len(), 2 * 4 + 1);
-        let mut known = HashSet::new();
+        let mut earlier = HashSet::new();
         for task in tasks {
             assert!(names.contains(task["template"].as_str().unwrap()));
             let depends = task["depends"].as_str().unwrap_or_default();
             for word in depends.split(" || ").filter(|w| !w.is_empty()) {
                 let (name, state) = word.split_once('.').unwrap();
-                assert!(known.contains(name), "{depends}");
+                assert!(earlier.contains(name), "{depends}");
                 assert!(["Succeeded", "Failed", "Errored"].contains(&state));
             }
             let name = task["name"].as_str().unwrap();
             let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            assert!(name.len() <= 128 && name.chars().all(allowed) && known.insert(name));
+            assert!(name.len() <= 128 && name.chars().all(allowed) && earlier.insert(name));
             if let Some(text) = task["arguments"]["parameters"][0]["value"].as_str() {
                 let part = Experiment::parse(text, name).unwrap();
                 assert_eq!((part.runtimes.len(), part.resources.len()), (1, 1));

@@ -4,16 +4,16 @@ use super::acquire::{Acquisition, Files, Tenants};
 use super::cgroups::TenantCgroups;
 use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
-use super::figures::{Loaded, sample, series};
+use super::figures::{LoadReports, sample, series};
 use super::flood::{self, Flood};
 use super::generator::Foreign;
-use super::guest::{Done, Tick};
+use super::guest::{LoadFigures, Tick};
 use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
 use super::place::{Place, Sink};
 use super::protection;
 use super::runtime::{self, Runtime};
 use super::tenant::{Limit, TenantSpec};
-use super::testbed::{Testbed, shape};
+use super::testbed::{IsolationTestbed, shape};
 use super::trace::Tracer;
 use crate::agent::process::Agent;
 use crate::cpustat;
@@ -59,7 +59,7 @@ pub(super) struct Bench<'a> {
     pub untraced: Option<String>,
     // Dropped after the tenants: the agent must not restore their limits while it still works.
     _agent: Option<Agent>,
-    testbed: Testbed,
+    testbed: IsolationTestbed,
     /// Number of tenants started so far, which makes their names unique.
     started: u8,
     pub image: Option<(String, String)>,
@@ -73,7 +73,7 @@ impl<'a> Bench<'a> {
         signals: &'a Signals,
     ) -> Result<Bench<'a>, BenchError> {
         let mut runtime = runtime::of(key.runtime);
-        let testbed = Testbed::build(experiment.link.0)?;
+        let testbed = IsolationTestbed::build(experiment.link.0)?;
         let image = runtime.prepare(&testbed)?;
         let agent = match key.protection {
             Protection::Vanilla => None,
@@ -183,7 +183,7 @@ impl<'a> Bench<'a> {
                 (Some(flooded), Who::B) => (flooded, Some(&done[i])),
                 _ => (&done[i], at_sink.map(|(done, _)| done)),
             };
-            let load = Loaded {
+            let load = LoadReports {
                 asked: demands[i].asked,
                 source,
                 sink,
@@ -210,7 +210,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Waits for a, then stops b. Signals are noticed within 50 ms.
-    fn finish(&mut self, roles: &[(Who, Level)], time: Duration) -> Result<Vec<Done>, BenchError> {
+    fn finish(
+        &mut self,
+        roles: &[(Who, Level)],
+        time: Duration,
+    ) -> Result<Vec<LoadFigures>, BenchError> {
         let deadline = Instant::now() + time + LATE;
         let mut all = Vec::new();
         for (i, (who, level)) in roles.iter().enumerate() {
@@ -242,7 +246,10 @@ impl<'a> Bench<'a> {
     }
 
     /// Figures and ticks of the sinks.
-    fn arrived(&mut self, roles: &[(Who, Level)]) -> Result<Vec<(Done, Vec<Tick>)>, BenchError> {
+    fn arrived(
+        &mut self,
+        roles: &[(Who, Level)],
+    ) -> Result<Vec<(LoadFigures, Vec<Tick>)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
             all.extend(sink.done(i < roles.len(), LATE)?);
@@ -317,7 +324,7 @@ impl<'a> Bench<'a> {
         }
         let target = Target {
             file: format!("{}/file", tenant.dir),
-            sink: Testbed::sink(PORTS[who as usize]),
+            sink: IsolationTestbed::sink(PORTS[who as usize]),
         };
         let cgroups = TenantCgroups::of(tenant.pid)?;
         let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();

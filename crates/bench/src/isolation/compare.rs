@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// One figure of both runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
+pub struct ComparedFigure {
     /// `podman/network/a_s_b_f`.
     pub cell: String,
     /// Figure of the first run.
@@ -32,9 +32,9 @@ pub struct Comparison {
     /// Differences in the environment: name, first value, second value.
     pub environment: Vec<(String, String, String)>,
     /// Utilisation of tenant a in every cell that both have.
-    pub utilisation: Vec<Compared>,
+    pub utilisation: Vec<ComparedFigure>,
     /// Performance of tenant a in every cell that both have.
-    pub performance: Vec<Compared>,
+    pub performance: Vec<ComparedFigure>,
     /// Cells of only one run.
     pub lone: Vec<String>,
     /// Limits that the runs measured on their hosts, in block operations a second. Cells are then
@@ -60,12 +60,15 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, CompareError> 
         let Some(RunResult::Isolation(result)) = run.result else {
             return Err(CompareError::Other(path.display().to_string()));
         };
-        let kept = match run.samples {
-            RunSamples::Isolation(kept) => kept,
+        let samples = match run.samples {
+            RunSamples::Isolation(samples) => samples,
             _ => return Err(CompareError::Other(path.display().to_string())),
         };
-        let given = kept.experiment.and_then(|e| e.limits.disk_iops).is_some();
-        let mut of_disk = kept.samples.iter().filter(|s| s.key.resource.is_disk());
+        let given = samples
+            .experiment
+            .and_then(|e| e.limits.disk_iops)
+            .is_some();
+        let mut of_disk = samples.samples.iter().filter(|s| s.key.resource.is_disk());
         Ok(Side {
             facts: facts(&run.manifest, &result),
             result,
@@ -103,7 +106,7 @@ fn between(first: &Side, second: &Side) -> Comparison {
             continue;
         };
         let scales = own_limits.filter(|_| table.resource.is_disk());
-        let pair = |first: Estimate, second: Estimate| Compared {
+        let pair = |first: Estimate, second: Estimate| ComparedFigure {
             cell: cell.clone(),
             p: mann_whitney(&first.values, &second.values),
             differs: evidence::differ(&first, &second),
@@ -279,9 +282,9 @@ mod tests {
         assert!(differences(&first, &second).is_empty());
         second.insert("b".to_owned(), "3".to_owned());
         second.insert("c".to_owned(), "4".to_owned());
-        let told = differences(&first, &second);
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[0], ("b".to_owned(), "2".to_owned(), "3".to_owned()));
-        assert_eq!(told[1].1, "–");
+        let found = differences(&first, &second);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], ("b".to_owned(), "2".to_owned(), "3".to_owned()));
+        assert_eq!(found[1].1, "–");
     }
 }

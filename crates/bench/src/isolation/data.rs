@@ -10,7 +10,7 @@ use crate::data::Estimate;
 pub use crate::noise::DISTURBING_STEAL;
 use crate::run::error::DataError;
 use crate::run::load::document;
-use crate::run::{Kept, RunData, RunSamples};
+use crate::run::{RunData, RunSamples, SampleSet};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -74,12 +74,12 @@ pub struct Point {
     pub bytes: u64,
     /// BPF's counters at the same moment; `None` if the programs could not be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub traced: Option<Traced>,
+    pub traced: Option<TracedPoint>,
 }
 
 /// BPF's counters of a tenant at one moment, by its cgroup, since the cell began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traced {
+pub struct TracedPoint {
     /// Resident memory of its processes by the tracepoint `rss_stat`, bytes.
     pub rss_bytes: u64,
     /// Requests of the tenant that block devices completed.
@@ -179,7 +179,7 @@ impl IsolationSamples {
 /// Name of the experiment's file within a run directory.
 pub(crate) const EXPERIMENT: &str = "experiment.json";
 
-impl Kept for IsolationSamples {
+impl SampleSet for IsolationSamples {
     fn read(dir: &Path) -> Result<IsolationSamples, DataError> {
         let (samples, repeated) = counted(Vec::read(dir)?);
         Ok(IsolationSamples {

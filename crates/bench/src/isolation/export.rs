@@ -4,7 +4,7 @@
 
 use crate::data::Estimate;
 use crate::error::BenchError;
-use crate::isolation::data::{IsolationResult, IsolationSample, Point, TenantSample, Traced};
+use crate::isolation::data::{IsolationResult, IsolationSample, Point, TenantSample, TracedPoint};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -71,7 +71,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Value of a traced column; NaN, not 0, if it was not traced.
-fn traced(line: &Line<'_>, of: fn(&Traced) -> u64) -> f64 {
+fn traced(line: &Line<'_>, of: fn(&TracedPoint) -> u64) -> f64 {
     line.point
         .traced
         .as_ref()

@@ -1,13 +1,13 @@
 //! Figures of a tenant, from a cell's readings.
 
-use super::acquire::Acquired;
-use super::guest::{Done, Tick};
+use super::acquire::AcquiredSeries;
+use super::guest::{LoadFigures, Tick};
 use super::levels::DATAGRAM_WIRE_BITS;
 use crate::isolation::data::{GeneratorKind, Point, Resource, TenantSample};
 use std::time::Duration;
 
 /// Joins the points of tenant `index` with the generator's last report before each point.
-pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<Point> {
+pub(super) fn series(acquired: &AcquiredSeries, index: usize, ticks: &[Tick]) -> Vec<Point> {
     let mut points = acquired.series.get(index).cloned().unwrap_or_default();
     for point in &mut points {
         let read = acquired.started + Duration::from_secs_f64(point.t_ms / 1e3);
@@ -19,13 +19,13 @@ pub(super) fn series(acquired: &Acquired, index: usize, ticks: &[Tick]) -> Vec<P
 }
 
 /// Reports of a tenant's load.
-pub(super) struct Loaded<'a> {
+pub(super) struct LoadReports<'a> {
     /// Demand in the resource's own unit; `None`: all that it can get.
     pub asked: Option<f64>,
     /// Report of the source.
-    pub source: &'a Done,
+    pub source: &'a LoadFigures,
     /// Report of the sink, if that is another process.
-    pub sink: Option<&'a Done>,
+    pub sink: Option<&'a LoadFigures>,
     /// Whether source and sink read the same clock.
     pub one_clock: bool,
 }
@@ -34,11 +34,11 @@ pub(super) struct Loaded<'a> {
 pub(super) fn sample(
     resource: Resource,
     generator: GeneratorKind,
-    load: &Loaded<'_>,
+    load: &LoadReports<'_>,
     series: Vec<Point>,
     [from, to]: [Duration; 2],
 ) -> TenantSample {
-    let Loaded { source, sink, .. } = *load;
+    let LoadReports { source, sink, .. } = *load;
     let judged = sink.unwrap_or(source);
     let window_s = judged.window_s.max(1e-3);
     let ops_per_s = judged.ops as f64 / window_s;
@@ -54,8 +54,8 @@ pub(super) fn sample(
     let used = match resource {
         Resource::Cpu | Resource::NetworkCpu => per_s(|p| p.cpu_ms / 1e3),
         Resource::Memory => {
-            let held = |p: &&Point| p.traced.map_or(p.rss_bytes, |t| t.rss_bytes) as f64;
-            inside.iter().map(held).sum::<f64>() / inside.len().max(1) as f64
+            let resident = |p: &&Point| p.traced.map_or(p.rss_bytes, |t| t.rss_bytes) as f64;
+            inside.iter().map(resident).sum::<f64>() / inside.len().max(1) as f64
         }
         Resource::Disk | Resource::DiskBuffered => per_s(|p| p.io_ops as f64),
         Resource::Network => ops_per_s * DATAGRAM_WIRE_BITS,
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_point_has_what_was_reported_by_then() {
         let started = Instant::now() + Duration::from_secs(1);
-        let told = |ms: u64, ops| Tick {
+        let tick = |ms: u64, ops| Tick {
             at: started + Duration::from_millis(ms) - Duration::from_millis(100),
             ops,
             bytes: 2 * ops,
@@ -103,17 +103,17 @@ mod tests {
             t_ms,
             ..Point::default()
         };
-        let acquired = Acquired {
+        let acquired = AcquiredSeries {
             started,
             series: vec![vec![], vec![point(0.0), point(99.0), point(250.0)]],
             cpu_pct: 0.0,
             wall_s: 0.3,
         };
         // Reports 100 ms before the first reading, and 0, 100 and 200 ms after it.
-        let ticks = [told(0, 1), told(100, 5), told(200, 9), told(300, 14)];
+        let ticks = [tick(0, 1), tick(100, 5), tick(200, 9), tick(300, 14)];
         let points = series(&acquired, 1, &ticks);
-        let told: Vec<_> = points.iter().map(|p| (p.ops, p.bytes)).collect();
-        assert_eq!(told, [(5, 10), (5, 10), (14, 28)]);
+        let sums: Vec<_> = points.iter().map(|p| (p.ops, p.bytes)).collect();
+        assert_eq!(sums, [(5, 10), (5, 10), (14, 28)]);
         assert!(series(&acquired, 0, &ticks).is_empty() && series(&acquired, 7, &[]).is_empty());
         assert_eq!(series(&acquired, 1, &[])[2].ops, 0);
     }

@@ -1,10 +1,10 @@
 //! Kernel work for a tenant: the peer sends it small datagrams. The kernel handles each in the time
 //! of the container that it interrupts.
 
-use super::guest::{Done, Guest};
+use super::guest::{Guest, LoadFigures};
 use super::levels::Demand;
 use super::runtime::Tenant;
-use super::testbed::Testbed;
+use super::testbed::IsolationTestbed;
 use crate::error::BenchError;
 use crate::host_facts;
 use cofferdam_lab::run;
@@ -23,7 +23,7 @@ pub(super) struct Flood {
 
 impl Flood {
     /// Starts the source at the peer.
-    pub fn new(testbed: &Testbed) -> Result<Flood, BenchError> {
+    pub fn new(testbed: &IsolationTestbed) -> Result<Flood, BenchError> {
         let [first, last] = host_facts::outer_cpus();
         testbed.receive_on(first)?;
         let mut command = testbed.in_peer_on(last, &testbed.load);
@@ -43,7 +43,7 @@ impl Flood {
     }
 
     /// Stops the flood and returns its figures.
-    pub fn end(&mut self, patience: Duration) -> Result<Done, BenchError> {
+    pub fn end(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
         self.source.stop()?;
         self.source.finished(patience)
     }

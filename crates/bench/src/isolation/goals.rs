@@ -1,7 +1,7 @@
 //! Goals: the loss that a tenant may suffer from its neighbour.
 
-use crate::data::{Bound, Estimate, Judgement};
-use crate::evidence::{Figure, goal, mended};
+use crate::data::{Estimate, GoalBound, Judgement};
+use crate::evidence::{Figure, goal, judge_with_baseline};
 use crate::isolation::data::{IsolationResult, IsolationRow, IsolationTable, Protection};
 
 /// Tolerated loss of performance, percent.
@@ -39,21 +39,21 @@ fn of<'a>(
         );
         let judged = |what: &str, bound, value: Value| {
             let figure = value(row).map(Figure::Sampled);
-            let told = goal(what, Some(case.clone()), bound, figure);
+            let judgement = goal(what, Some(case.clone()), bound, figure);
             match without.and_then(value) {
-                Some(without) => mended(told, without),
-                None => told,
+                Some(without) => judge_with_baseline(judgement, without),
+                None => judgement,
             }
         };
         let loss = judged(
             "Performance lost to the neighbour, %",
-            Bound::AtMost(LOSS_TOLERATED_PCT),
+            GoalBound::AtMost(LOSS_TOLERATED_PCT),
             |r| r.performance_loss_pct.as_ref(),
         );
         let slower = row.p99_factor.as_ref().map(|_| {
             judged(
                 "99th percentile next to the neighbour ÷ alone",
-                Bound::AtMost(P99_FACTOR_TOLERATED),
+                GoalBound::AtMost(P99_FACTOR_TOLERATED),
                 |r| r.p99_factor.as_ref(),
             )
         });

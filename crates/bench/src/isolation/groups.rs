@@ -109,9 +109,10 @@ mod tests {
     use std::fs;
 
     /// Plain directories are removed like cgroups: one by one, when they are empty.
+    /// Other directories of the hierarchy stay.
     /// Promise 43.
     #[test]
-    fn what_a_runtime_made_in_another_hierarchy_goes_and_the_rest_stays() {
+    fn only_cgroups_of_the_runtime_are_removed() {
         let root = tempfile::tempdir().unwrap();
         let roots = [root.path().to_owned()];
         let other = root.path().join("other");

@@ -1,7 +1,7 @@
 //! The driver's side of a load generator, which may run anywhere: lines in, lines out.
 
 use crate::error::BenchError;
-use crate::spoken::Spoken;
+use crate::line_process::LineProcess;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Command;
@@ -19,7 +19,7 @@ const KEPT_WORDS: usize = 5;
 
 /// Figures of a load in its window.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Done {
+pub(super) struct LoadFigures {
     pub window_s: f64,
     pub ops: u64,
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub(super) struct Tick {
 
 /// Running load generator. Dropping it closes its input, and kills it if it does not end.
 pub(super) struct Guest {
-    child: Spoken,
+    child: LineProcess,
     /// Received lines with their times.
     lines: Receiver<(Instant, String)>,
     words: Arc<Mutex<Vec<String>>>,
@@ -59,7 +59,7 @@ impl Guest {
         mut command: Command,
         patience: Duration,
     ) -> Result<Guest, BenchError> {
-        let mut child = Spoken::start(name, &mut command)?;
+        let mut child = LineProcess::start(name, &mut command)?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout() {
             std::thread::spawn(move || {
@@ -145,7 +145,7 @@ impl Guest {
     }
 
     /// Waits at most `patience` for the end of the load; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let deadline = Instant::now() + patience;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
@@ -173,7 +173,7 @@ impl Guest {
     ///
     /// # Errors
     /// It has not ended within `patience`.
-    pub fn finished(&mut self, patience: Duration) -> Result<Done, BenchError> {
+    pub fn finished(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
         let done = self.done(patience)?;
         done.ok_or_else(|| late(self.name()))
     }
@@ -210,8 +210,8 @@ impl Guest {
     }
 
     fn say(&mut self, line: &str) -> Result<(), BenchError> {
-        let said = self.child.say(line);
-        said.map_err(|_| self.post_mortem())
+        let sent = self.child.say(line);
+        sent.map_err(|_| self.post_mortem())
     }
 
     /// Error of a guest that closed its output, with the end of its standard error.
@@ -273,7 +273,7 @@ fn tick(line: &str, at: Instant) -> Option<Tick> {
 }
 
 /// Parses the words after `@done`.
-fn done(words: &str) -> Option<Done> {
+fn done(words: &str) -> Option<LoadFigures> {
     let values: BTreeMap<&str, u64> = words
         .split(' ')
         .map(|word| {
@@ -282,7 +282,7 @@ fn done(words: &str) -> Option<Done> {
         })
         .collect::<Option<_>>()?;
     let need = |key| values.get(key).copied();
-    Some(Done {
+    Some(LoadFigures {
         window_s: need("window_us")? as f64 / 1e6,
         ops: need("ops")?,
         bytes: need("bytes")?,

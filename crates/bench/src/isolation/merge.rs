@@ -51,7 +51,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
             reason,
         };
         let RunSamples::Isolation(IsolationSamples {
-            samples: kept,
+            samples: counted,
             repeated,
             experiment: Some(experiment),
         }) = run.samples
@@ -62,7 +62,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
             None => whole = Some(*experiment),
             Some(whole) => join(whole, *experiment).map_err(unfit)?,
         }
-        for sample in kept.into_iter().chain(repeated) {
+        for sample in counted.into_iter().chain(repeated) {
             let key = (sample.key.clone(), sample.attempt);
             if let Some(twice) = samples.insert(key, sample) {
                 return Err(MergeError::Unfit {

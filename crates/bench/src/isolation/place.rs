@@ -2,10 +2,10 @@
 
 use super::cgroups::TenantCgroups;
 use super::generator::{Foreign, Iperf3Sink};
-use super::guest::{Done, Guest, Tick, late};
+use super::guest::{Guest, LoadFigures, Tick, late};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
-use super::testbed::Testbed;
+use super::testbed::IsolationTestbed;
 use crate::error::BenchError;
 use crate::isolation::data::GeneratorKind;
 use cofferdam_bpf::TenantWatch;
@@ -66,7 +66,7 @@ impl Place {
     }
 
     /// Waits at most `patience` for the end of the load; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         match &mut self.foreign {
             None => self.tenant.guest.done(patience),
             Some(foreign) => foreign.done(patience),
@@ -96,7 +96,11 @@ enum Kind {
 
 impl Sink {
     /// Makes the sink at the peer.
-    pub fn new(testbed: &Testbed, generator: GeneratorKind, port: u16) -> Result<Sink, BenchError> {
+    pub fn new(
+        testbed: &IsolationTestbed,
+        generator: GeneratorKind,
+        port: u16,
+    ) -> Result<Sink, BenchError> {
         let kind = match generator {
             GeneratorKind::Iperf3 => Kind::Iperf3(None),
             _ => {
@@ -109,7 +113,7 @@ impl Sink {
     }
 
     /// Prepares the sink before each cell.
-    pub fn prepare(&mut self, testbed: &Testbed) -> Result<(), BenchError> {
+    pub fn prepare(&mut self, testbed: &IsolationTestbed) -> Result<(), BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => guest.prepare(&format!("sink port={}", self.port)),
             Kind::Iperf3(server) => {
@@ -143,7 +147,7 @@ impl Sink {
         &mut self,
         sent: bool,
         patience: Duration,
-    ) -> Result<Option<(Done, Vec<Tick>)>, BenchError> {
+    ) -> Result<Option<(LoadFigures, Vec<Tick>)>, BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => {
                 let done = guest.finished(patience)?;

@@ -2,7 +2,7 @@
 
 use super::experiment::Experiment;
 use super::runtime::LABEL;
-use super::testbed::Testbed;
+use super::testbed::IsolationTestbed;
 use crate::agent::process::Agent;
 use crate::error::BenchError;
 use crate::isolation::data::RuntimeKind;
@@ -16,7 +16,7 @@ const NRI: &str = "[nri]\nsocket = \"/var/run/nri/nri.sock\"\n\n";
 pub(super) fn start(
     experiment: &Experiment,
     runtime: RuntimeKind,
-    testbed: &Testbed,
+    testbed: &IsolationTestbed,
 ) -> Result<Agent, BenchError> {
     let rules = rules(runtime, &testbed.tag, experiment.cpus());
     Agent::start(&testbed.tenant_dir("agent")?, &rules, "off")

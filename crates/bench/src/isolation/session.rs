@@ -120,8 +120,8 @@ fn open(
     {
         let dir = RunDir::reopen(path, Kind::Isolation)?;
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
-        let kept = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
-        let RunSamples::Isolation(samples) = kept.samples else {
+        let run = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
+        let RunSamples::Isolation(samples) = run.samples else {
             return Err(unusable("it holds no isolation run".to_owned()));
         };
         if samples.experiment.as_deref() != Some(experiment) {
@@ -131,7 +131,7 @@ fn open(
                     .to_owned(),
             ));
         }
-        let earlier = match kept.result {
+        let earlier = match run.result {
             Some(RunResult::Isolation(result)) => result.environment,
             _ => IsolationEnvironment::default(),
         };

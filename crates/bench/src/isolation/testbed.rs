@@ -47,7 +47,7 @@ pub(super) struct TenantNet {
 }
 
 /// Testbed. Dropping it reverts everything.
-pub(super) struct Testbed {
+pub(super) struct IsolationTestbed {
     pub tag: String,
     /// Path of the static load generator.
     pub load: PathBuf,
@@ -58,9 +58,9 @@ pub(super) struct Testbed {
     _undo: UndoStack,
 }
 
-impl Testbed {
+impl IsolationTestbed {
     /// Builds the testbed; the link carries `link_bits_per_s`.
-    pub fn build(link_bits_per_s: u64) -> Result<Testbed, BenchError> {
+    pub fn build(link_bits_per_s: u64) -> Result<IsolationTestbed, BenchError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         sweep::leftovers();
         let mut undo = UndoStack::default();
@@ -68,9 +68,9 @@ impl Testbed {
         let tag = format!("{}-i{serial}", std::process::id());
         let data = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{tag}"));
         make_new(&data)?;
-        let gone = data.clone();
+        let folder = data.clone();
         undo.push(format!("directory {}", data.display()), move || {
-            fs::remove_dir_all(&gone).map_err(|e| e.to_string())
+            fs::remove_dir_all(&folder).map_err(|e| e.to_string())
         });
         let load = super::load::write(&data)?;
         let mut netns = |name: &str| make_netns(&format!("{tag}-{name}"), &mut undo);
@@ -90,7 +90,7 @@ impl Testbed {
         // a new port would leave stale neighbour entries.
         router.ip("link add br0 address 02:cf:00:00:00:01 type bridge")?;
         router.address("br0", BRIDGE)?;
-        Ok(Testbed {
+        Ok(IsolationTestbed {
             tag,
             load,
             data,

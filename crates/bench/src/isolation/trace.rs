@@ -4,7 +4,7 @@
 
 use super::cgroups::TenantCgroups;
 use crate::error::BenchError;
-use crate::isolation::data::Traced;
+use crate::isolation::data::TracedPoint;
 use cofferdam_bpf::{RuntimeStatistics, TenantCounter, TenantPrograms, TenantWatch};
 use cofferdam_types::CgroupId;
 use std::os::unix::fs::MetadataExt;
@@ -45,9 +45,9 @@ impl Tracer {
 }
 
 /// Reading of a counter in the data's form.
-pub(super) fn traced(counter: &TenantCounter) -> Traced {
+pub(super) fn traced(counter: &TenantCounter) -> TracedPoint {
     let now = counter.read();
-    Traced {
+    TracedPoint {
         rss_bytes: now.rss_bytes,
         device_ops: now.device_ops,
         device_bytes: now.device_bytes,
@@ -55,8 +55,8 @@ pub(super) fn traced(counter: &TenantCounter) -> Traced {
 }
 
 /// Difference to `first`. Memory is a level and has no difference.
-pub(super) fn since(now: &Traced, first: &Traced) -> Traced {
-    Traced {
+pub(super) fn since(now: &TracedPoint, first: &TracedPoint) -> TracedPoint {
+    TracedPoint {
         rss_bytes: now.rss_bytes,
         device_ops: now.device_ops.saturating_sub(first.device_ops),
         device_bytes: now.device_bytes.saturating_sub(first.device_bytes),

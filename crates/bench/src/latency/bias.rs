@@ -1,6 +1,6 @@
 //! Round trips from the container, raw and corrected, compared with those from the host, in turns.
 
-use super::testbed::Testbed;
+use super::testbed::LatencyTestbed;
 use super::wire::SETTLE;
 use super::{Options, failed, keep, load, lost, us};
 use crate::error::BenchError;
@@ -26,7 +26,7 @@ struct Blocks {
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Queue)?;
@@ -43,9 +43,12 @@ pub(super) fn measure(
                 pairs
             })?;
             std::thread::sleep(SETTLE);
-            let mut told = Vec::new();
-            reader.take(|sample| told.push(Told::of(&sample)));
-            let rounds: Vec<Round> = pairs.iter().map(|(p, _)| Round::join(p, &told)).collect();
+            let mut reports = Vec::new();
+            reader.take(|sample| reports.push(Told::of(&sample)));
+            let rounds: Vec<Round> = pairs
+                .iter()
+                .map(|(p, _)| Round::join(p, &reports))
+                .collect();
             let raw: Vec<f64> = rounds.iter().map(|r| us(r.rtt_ns)).collect();
             let corrected: Vec<f64> = rounds
                 .iter()
@@ -95,7 +98,7 @@ pub(super) fn measure(
 }
 
 /// Pings from the container and from the host in turns.
-fn turns(testbed: &Testbed, count: u32) -> Result<Vec<(Probe, Probe)>, BenchError> {
+fn turns(testbed: &LatencyTestbed, count: u32) -> Result<Vec<(Probe, Probe)>, BenchError> {
     let mut host = testbed.host_prober(Kind::Icmp)?;
     testbed.inside(|| {
         let mut container = testbed.probe(Kind::Icmp, 3)?;

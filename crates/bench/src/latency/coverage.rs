@@ -1,6 +1,6 @@
 //! Reports ÷ packets, by protocol, direction and rate.
 
-use super::testbed::Testbed;
+use super::testbed::LatencyTestbed;
 use super::wire::packet;
 use super::{Options, failed, load, lost};
 use crate::error::BenchError;
@@ -24,7 +24,7 @@ const BURST: u32 = 16;
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let seconds = if options.quick { 1.0 } else { 2.0 };
@@ -50,7 +50,7 @@ pub(super) fn measure(
 }
 
 fn cell(
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     class: Class,
     directions: &[Direction],
     rate: f64,
@@ -113,7 +113,7 @@ struct Load {
 }
 
 fn row(
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     meter: &Meter,
     class: Class,
     direction: Direction,
@@ -145,7 +145,7 @@ fn row(
 /// One TCP stream between the container and a neighbour, as fast as possible: data in one
 /// direction, acknowledgements in the other.
 fn stream(
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     direction: Direction,
     seconds: f64,
 ) -> Result<Vec<CoverageRow>, BenchError> {
@@ -263,7 +263,7 @@ fn raw_socket() -> Result<OwnedFd, BenchError> {
 
 /// Opens a socket in the container that reads until `stop`.
 fn receive<'a>(
-    testbed: &'a Testbed,
+    testbed: &'a LatencyTestbed,
     class: Class,
     stop: &'a AtomicBool,
     scope: &'a Scope<'a, '_>,
@@ -291,7 +291,7 @@ fn receive<'a>(
 }
 
 /// Sends from the wire into the container.
-fn send_in(testbed: &Testbed, class: Class, rate: f64, seconds: f64) {
+fn send_in(testbed: &LatencyTestbed, class: Class, rate: f64, seconds: f64) {
     let protocol = if class == Class::Icmp { 1 } else { 17 };
     let mut whole = packet(protocol, HERE, PORT, 0);
     paced(rate, seconds, |n| {

@@ -1,6 +1,6 @@
 //! Goals of the latency measurement.
 
-use crate::data::{Bound, Judgement};
+use crate::data::{GoalBound, Judgement};
 use crate::evidence::{Figure, goal};
 use crate::latency::data::LatencyResult;
 
@@ -14,7 +14,7 @@ pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
         goal(
             "Reports whose timestamps are out of order",
             Some(format!("{} {}", row.protocol, row.direction)),
-            Bound::AtMost(0.0),
+            GoalBound::AtMost(0.0),
             Some(Figure::Count(row.violations as f64)),
         )
     });
@@ -26,7 +26,7 @@ pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
         goal(
             "Injected delay in the reports, µs",
             Some(format!("{} the path", row.place)),
-            Bound::Within([expected - row.goal_us, expected + row.goal_us]),
+            GoalBound::Within([expected - row.goal_us, expected + row.goal_us]),
             Some(Figure::Sampled(&row.seen_us)),
         )
     });
@@ -34,7 +34,7 @@ pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
         goal(
             "Corrected ping of a container − the host's, µs",
             Some(format!("{} neighbours", row.load)),
-            Bound::Within([-BIAS_US, BIAS_US]),
+            GoalBound::Within([-BIAS_US, BIAS_US]),
             Some(Figure::Sampled(&row.bias_us)),
         )
     });
@@ -47,7 +47,7 @@ pub(crate) fn goals(result: &LatencyResult) -> Vec<Judgement> {
         goal(
             "Added to a round trip, µs",
             Some(row.state.clone()),
-            Bound::AtMost(GOAL_ADDED_US),
+            GoalBound::AtMost(GOAL_ADDED_US),
             Some(Figure::Sampled(&row.added_us)),
         )
     });

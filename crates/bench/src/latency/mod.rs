@@ -74,8 +74,12 @@ fn measure(
     options: &Options,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
-    type Experiment =
-        fn(&mut Rig<'_>, &Options, &testbed::Testbed, &mut LatencyResult) -> Result<(), BenchError>;
+    type Experiment = fn(
+        &mut Rig<'_>,
+        &Options,
+        &testbed::LatencyTestbed,
+        &mut LatencyResult,
+    ) -> Result<(), BenchError>;
     let experiment = |which: &LatencyExperiment| -> Experiment {
         match which {
             LatencyExperiment::Truth => truth::stamps,
@@ -88,7 +92,7 @@ fn measure(
     let wanted = chosen(LatencyExperiment::ALL, &options.experiments);
     for (i, which) in wanted.iter().enumerate() {
         rig.progress.step(i, wanted.len(), which.label());
-        let testbed = testbed::Testbed::make()?;
+        let testbed = testbed::LatencyTestbed::make()?;
         experiment(which)(rig, options, &testbed, result)?;
         drop(testbed);
         rig.dir.result(&RunResult::Latency(result.clone()))?;

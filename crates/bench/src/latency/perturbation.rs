@@ -4,7 +4,7 @@
 //! comparison: empty programs at the devices of the path (tcx), and ftrace on the same events. Each
 //! round draws a new order of the states; within a state, blocks with and without it take turns.
 
-use super::testbed::Testbed;
+use super::testbed::LatencyTestbed;
 use super::wire::FAR;
 use super::{Options, failed, keep, load, lost, us};
 use crate::error::BenchError;
@@ -61,7 +61,7 @@ enum State {
 
 impl State {
     /// Loads the state and switches it on.
-    fn load(state: &str, testbed: &Testbed) -> Result<State, BenchError> {
+    fn load(state: &str, testbed: &LatencyTestbed) -> Result<State, BenchError> {
         let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
             let mut meter = load(start)?;
             if let Some(filter) = filter {
@@ -90,7 +90,7 @@ impl State {
         }
     }
 
-    fn switch(&mut self, on: bool, testbed: &Testbed) -> Result<(), BenchError> {
+    fn switch(&mut self, on: bool, testbed: &LatencyTestbed) -> Result<(), BenchError> {
         match self {
             State::Meter(meter) => meter.attach(on).map_err(lost),
             State::Hooks(hooks, links) => {
@@ -128,7 +128,7 @@ struct Round {
 
 /// Measures one state, with blocks on and off in turns, milliseconds apart: on a shared machine a
 /// round trip changes by half between seconds. On and off begin in turn.
-fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, BenchError> {
+fn round(testbed: &LatencyTestbed, options: &Options, name: &str) -> Result<Round, BenchError> {
     let mut state = State::load(name, testbed)?;
     let mut round = Round::default();
     let (turns, seconds) = if options.quick { (12, 0.1) } else { (24, 0.2) };
@@ -156,7 +156,7 @@ fn round(testbed: &Testbed, options: &Options, name: &str) -> Result<Round, Benc
 pub(super) fn measure(
     rig: &mut Rig<'_>,
     options: &Options,
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut states = STATES.to_vec();
@@ -202,7 +202,7 @@ pub(super) fn measure(
 }
 
 /// Whether this kernel has the hooks of [`AT_DEVICES`].
-fn has_tcx(testbed: &Testbed) -> Result<bool, BenchError> {
+fn has_tcx(testbed: &LatencyTestbed) -> Result<bool, BenchError> {
     let Ok(hooks) = EmptyHooks::load() else {
         return Ok(false);
     };
@@ -210,7 +210,7 @@ fn has_tcx(testbed: &Testbed) -> Result<bool, BenchError> {
     testbed.outside(|| programs.attach(testbed.nic).is_ok())
 }
 
-fn pings(testbed: &Testbed, count: u32) -> Result<Vec<f64>, BenchError> {
+fn pings(testbed: &LatencyTestbed, count: u32) -> Result<Vec<f64>, BenchError> {
     testbed.inside(|| {
         let mut prober = testbed.probe(Kind::Icmp, 10)?;
         let mut values = Vec::new();
@@ -224,7 +224,7 @@ fn pings(testbed: &Testbed, count: u32) -> Result<Vec<f64>, BenchError> {
 }
 
 /// Datagrams a second that one sender can send.
-fn flood(testbed: &Testbed, seconds: f64) -> Result<f64, BenchError> {
+fn flood(testbed: &LatencyTestbed, seconds: f64) -> Result<f64, BenchError> {
     testbed.inside(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;
         let to = SocketAddr::from((FAR, 9000));
@@ -241,7 +241,10 @@ fn flood(testbed: &Testbed, seconds: f64) -> Result<f64, BenchError> {
 
 /// Nanoseconds a run of each program by the kernel's statistics, without the time of the
 /// statistics.
-fn programs(testbed: &Testbed, options: &Options) -> Result<Vec<LatencyProgramRow>, BenchError> {
+fn programs(
+    testbed: &LatencyTestbed,
+    options: &Options,
+) -> Result<Vec<LatencyProgramRow>, BenchError> {
     let _on = RuntimeStatistics::enable().map_err(failed("cannot measure the programs"))?;
     let empty = EmptyProgram::start()
         .map_err(|e| BenchError::Latency(format!("cannot measure the programs: {e}")))?;

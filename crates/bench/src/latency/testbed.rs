@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(super) const NEIGHBOURS: u32 = 8;
 
 /// Network of the experiment. Dropping it removes the network.
-pub(super) struct Testbed {
+pub(super) struct LatencyTestbed {
     // The wire ends before the device's namespace goes.
     pub wire: Wire,
     pub host: File,
@@ -48,9 +48,9 @@ fn inode(file: &File) -> Result<NetnsId, BenchError> {
     Ok(NetnsId(inode.ino() as u32))
 }
 
-impl Testbed {
+impl LatencyTestbed {
     /// Makes the whole network.
-    pub fn make() -> Result<Testbed, BenchError> {
+    pub fn make() -> Result<LatencyTestbed, BenchError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         // Named like those of all benchmarks, so that the next run removes what a killed one left.
@@ -76,7 +76,7 @@ impl Testbed {
             inner.push(IfIndex(member.ifindex("eth0")?));
         }
         let container = files.remove(0);
-        let testbed = Testbed {
+        let testbed = LatencyTestbed {
             netns: inode(&container)?,
             host_netns: inode(&host_file)?,
             wire,

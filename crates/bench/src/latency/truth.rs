@@ -1,7 +1,7 @@
 //! Accuracy of the reports: timestamps of both ends enclose each report, and known delays appear in
 //! it or not.
 
-use super::testbed::Testbed;
+use super::testbed::LatencyTestbed;
 use super::wire::{ECHO_PORT, SETTLE, Stamp};
 use super::{Options, failed, keep, load, lost, us};
 use crate::error::BenchError;
@@ -14,15 +14,15 @@ use cofferdam_latency::{Direction, Filter, Reader, Start};
 use std::time::Duration;
 
 /// Waits for the reports of a probe's time, and returns them.
-fn told(reader: &mut Reader) -> Vec<Told> {
+fn take_reports(reader: &mut Reader) -> Vec<Told> {
     std::thread::sleep(SETTLE);
-    let mut told = Vec::new();
-    reader.take(|sample| told.push(Told::of(&sample)));
-    told
+    let mut reports = Vec::new();
+    reader.take(|sample| reports.push(Told::of(&sample)));
+    reports
 }
 
-fn find(told: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
-    let found = told.iter().find(|t| {
+fn find(take_reports: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
+    let found = reports.iter().find(|t| {
         t.direction == direction
             && t.class == probe.class
             && t.number == probe.number
@@ -48,7 +48,7 @@ fn slack(values: &[i64]) -> ((f64, f64), u64) {
 pub(super) fn stamps(
     rig: &mut Rig<'_>,
     options: &Options,
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
@@ -67,7 +67,7 @@ pub(super) fn stamps(
             };
             (0..count).map(probe).collect::<Result<Vec<_>, _>>()
         })??;
-        let told = told(&mut reader);
+        let reports = take_reports(&mut reader);
         let stamps = testbed.wire.stamps(false);
         for direction in Direction::ALL {
             let (mut before, mut after, mut inside) = (Vec::new(), Vec::new(), Vec::new());
@@ -78,7 +78,7 @@ pub(super) fn stamps(
                         && (probe.sent_ns..=probe.received_ns).contains(&s.read_ns)
                 };
                 let (Some(stamp), Some((start, end))) =
-                    (stamps.iter().find(at), find(&told, probe, direction))
+                    (stamps.iter().find(at), find(&reports, probe, direction))
                 else {
                     continue;
                 };
@@ -115,7 +115,7 @@ const INJECTED_NS: u64 = 100_000;
 pub(super) fn injection(
     rig: &mut Rig<'_>,
     options: &Options,
-    testbed: &Testbed,
+    testbed: &LatencyTestbed,
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
@@ -124,7 +124,7 @@ pub(super) fn injection(
     let delay = Delay::attach(testbed.host_netns, testbed.device);
     let mut delay = delay.map_err(|e| BenchError::Latency(format!("cannot inject delays: {e}")))?;
     let mut reader = meter.reader().map_err(lost)?;
-    let (mut inside, mut outside, mut held) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inside, mut outside, mut held_ns) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds() {
         let mut medians = Vec::new();
         for (case, in_ns, out_ns) in [
@@ -145,17 +145,17 @@ pub(super) fn injection(
                 };
                 (0..count).map(probe).collect::<Result<Vec<_>, _>>()
             })??;
-            let told = told(&mut reader);
+            let reports = take_reports(&mut reader);
             let both = |probe: &Probe| {
-                let out = find(&told, probe, Direction::Egress)?;
-                let back = find(&told, probe, Direction::Ingress)?;
+                let out = find(&reports, probe, Direction::Egress)?;
+                let back = find(&reports, probe, Direction::Ingress)?;
                 Some(us(out.1 - out.0 + back.1 - back.0))
             };
             let values: Vec<f64> = probes.iter().flatten().filter_map(both).collect();
             keep(rig, "injection", case, round, &values)?;
             medians.extend(median(&values));
             if case == "inside" {
-                held.extend(delay.held_ns());
+                held_ns.extend(delay.held_ns());
             }
             rig.check()?;
         }
@@ -165,7 +165,7 @@ pub(super) fn injection(
         }
     }
     testbed.wire.hold(0);
-    let held_us = median(&held).unwrap_or(0.0) / 1000.0;
+    let held_us = median(&held_ns).unwrap_or(0.0) / 1000.0;
     for (place, injected_us, seen, goal_us) in [
         ("inside", held_us, inside, 5.0),
         ("outside", us(INJECTED_NS), outside, 2.0),

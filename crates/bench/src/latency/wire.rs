@@ -32,7 +32,7 @@ pub(super) struct Stamp {
 }
 
 #[derive(Default)]
-struct Shared {
+struct WireState {
     stop: AtomicBool,
     stamping: AtomicBool,
     /// Delay of each answer, ns.
@@ -42,7 +42,7 @@ struct Shared {
 
 /// Running wire. Dropping it ends its thread.
 pub(super) struct Wire {
-    shared: Arc<Shared>,
+    shared: Arc<WireState>,
     device: Arc<File>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,7 +51,7 @@ impl Wire {
     /// Makes the device in the calling thread's namespace.
     pub fn start(name: &str) -> io::Result<Wire> {
         let device = Arc::new(tun(name)?);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WireState::default());
         let (theirs, file) = (shared.clone(), device.clone());
         let thread = std::thread::Builder::new()
             .name("cofferdam-wire".into())
@@ -115,7 +115,7 @@ fn tun(name: &str) -> io::Result<File> {
     }
 }
 
-fn serve(device: &File, shared: &Shared) {
+fn serve(device: &File, shared: &WireState) {
     let mut packet = vec![0; 65_536];
     while !shared.stop.load(Ordering::Relaxed) {
         let mut fds = [PollFd::new(device.as_fd(), PollFlags::POLLIN)];

@@ -1,7 +1,7 @@
 //! Results of `bench penalty`.
 
 use crate::data::{CellResult, LedgerRecord, Sample};
-use crate::run::Kept;
+use crate::run::SampleSet;
 use crate::run::error::DataError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -79,7 +79,7 @@ impl From<Vec<Sample>> for PenaltySamples {
     }
 }
 
-impl Kept for PenaltySamples {
+impl SampleSet for PenaltySamples {
     fn read(dir: &Path) -> Result<PenaltySamples, DataError> {
         Vec::read(dir).map(|samples: Vec<Sample>| samples.into())
     }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn the_calmest_whole_attempt_at_a_pair_counts() {
         use Role::{Compute, Traffic};
-        let kept = PenaltySamples::from(vec![
+        let split = PenaltySamples::from(vec![
             // Disturbed in one of its turns; then calm; then calm, but incomplete.
             sample(0, 0, Compute, 0.0),
             sample(0, 0, Traffic, 0.4),
@@ -144,7 +144,7 @@ mod tests {
         let keys = |samples: &[Sample]| -> Vec<(u32, u32)> {
             samples.iter().map(|s| (s.pair, s.attempt)).collect()
         };
-        assert_eq!(keys(&kept.samples), [(0, 1), (0, 1), (1, 0)]);
-        assert_eq!(keys(&kept.repeated), [(0, 0), (0, 0), (0, 2)]);
+        assert_eq!(keys(&split.samples), [(0, 1), (0, 1), (1, 0)]);
+        assert_eq!(keys(&split.repeated), [(0, 0), (0, 0), (0, 2)]);
     }
 }

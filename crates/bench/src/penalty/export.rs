@@ -1,7 +1,7 @@
 //! Judged cells as a Markdown table next to the report, for a document or a diff of two runs.
 
 use super::data::PenaltyResult;
-use super::goals::{Judged, judged};
+use super::goals::{JudgedCell, judged};
 use crate::data::{Estimate, Treatment, Verdict};
 use crate::error::BenchError;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result
     fs::write(&path, table(&judged)).map_err(|source| BenchError::Output { path, source })
 }
 
-fn table(judged: &[Judged<'_>]) -> String {
+fn table(judged: &[JudgedCell<'_>]) -> String {
     let mut text = String::from(
         "| cell | penalty, vanilla | penalty, enforced | offender's CPU, enforced | goodput kept | \
          goodput kept, CPU idle | missed | inconclusive |\n|---|---|---|---|---|---|---|---|\n",

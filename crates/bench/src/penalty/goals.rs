@@ -1,9 +1,9 @@
 //! Goals of enforcement, cell by cell.
 
 use crate::data::{
-    Bound, CellResult, Interferer, Judgement, Limit, Metric, TreatedResult, Verdict,
+    CellResult, GoalBound, Interferer, Judgement, Limit, Metric, TreatedResult, Verdict,
 };
-use crate::evidence::{Figure, doubt_the_host, goal, mended};
+use crate::evidence::{Figure, doubt_the_host, goal, judge_with_baseline};
 use std::ops::RangeInclusive;
 
 /// Largest fair penalty, as in the goal of Iron.
@@ -22,13 +22,13 @@ pub const TCP_QUOTA_GOODPUT: f64 = 0.14;
 const SMALL_QUOTA_PCT: f64 = 20.0;
 
 /// Enforced cell and its goals.
-pub(super) struct Judged<'a> {
+pub(super) struct JudgedCell<'a> {
     pub cell: &'a CellResult,
     pub treated: &'a TreatedResult,
     pub goals: Vec<(&'static str, Judgement)>,
 }
 
-impl Judged<'_> {
+impl JudgedCell<'_> {
     /// Short names of the goals with this verdict.
     pub fn goals_that_are(&self, verdict: Verdict) -> Vec<&'static str> {
         let goals = self
@@ -49,10 +49,10 @@ impl Judged<'_> {
 }
 
 /// Judges every enforced cell: by the benchmark's loop, by the agent, or by each.
-pub(super) fn judged(cells: &[CellResult]) -> Vec<Judged<'_>> {
+pub(super) fn judged(cells: &[CellResult]) -> Vec<JudgedCell<'_>> {
     let enforced = cells.iter().flat_map(|cell| {
         let whole = cell.treated.iter().filter(|t| t.treatment.is_whole());
-        whole.map(move |treated| Judged {
+        whole.map(move |treated| JudgedCell {
             cell,
             treated,
             goals: of_cell(cell, treated),
@@ -75,7 +75,7 @@ fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Jud
         bound(cell),
         of(&treated.penalty),
     );
-    let mut goals = vec![("penalty", mended(penalty, &cell.penalty))];
+    let mut goals = vec![("penalty", judge_with_baseline(penalty, &cell.penalty))];
     // A server that sleeps most of the time leaves the rest of the CPU to its competitors.
     let wants_its_share = cell.metric == Metric::ElapsedS;
     if let Some(corrected) = treated
@@ -85,23 +85,23 @@ fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Jud
     {
         let what = "The competitors' CPU use with what they owe, CPUs";
         let share = f64::from(100 - cell.cell.victim_share_pct.min(100)) / 100.0;
-        let most = Bound::AtMost(share + SHARE_EXCEEDED);
+        let most = GoalBound::AtMost(share + SHARE_EXCEEDED);
         goals.push(("share", goal(what, case(), most, of(corrected))));
     }
     let is_by_quota = cell.cell.limit == Limit::Quota;
-    if let Some(kept) = treated.idle_goodput_kept.as_ref().filter(|_| !is_by_quota) {
+    if let Some(goodput) = treated.idle_goodput_kept.as_ref().filter(|_| !is_by_quota) {
         let what = "Goodput kept while the CPU is otherwise idle";
         goals.push((
             "idle goodput",
-            goal(what, case(), Bound::AtLeast(IDLE_GOODPUT), of(kept)),
+            goal(what, case(), GoalBound::AtLeast(IDLE_GOODPUT), of(goodput)),
         ));
     }
     let is_small = cell.cell.competitor_share_pct() <= SMALL_QUOTA_PCT;
     let is_tcp_by_quota = is_by_quota && is_small && cell.cell.interferer == Interferer::Stream;
-    if let Some(kept) = treated.goodput_kept.as_ref().filter(|_| is_tcp_by_quota) {
+    if let Some(goodput) = treated.goodput_kept.as_ref().filter(|_| is_tcp_by_quota) {
         let what = "Goodput that TCP keeps under a small quota";
-        let least = Bound::AtLeast(TCP_QUOTA_GOODPUT);
-        goals.push(("quota goodput", goal(what, case(), least, of(kept))));
+        let least = GoalBound::AtLeast(TCP_QUOTA_GOODPUT);
+        goals.push(("quota goodput", goal(what, case(), least, of(goodput))));
     }
     goals
 }
@@ -110,13 +110,13 @@ fn of_cell(cell: &CellResult, treated: &TreatedResult) -> Vec<(&'static str, Jud
 /// that wants less than its share (a sender with a slow link) leaves the rest to the victim.
 /// Enforcement may not take more from the competitor, so the range then extends down to the vanilla
 /// penalty.
-fn bound(cell: &CellResult) -> Bound {
+fn bound(cell: &CellResult) -> GoalBound {
     let (least, most) = PENALTY_WITHIN.into_inner();
     match cell.metric {
-        Metric::P99Us => Bound::AtMost(most),
+        Metric::P99Us => GoalBound::AtMost(most),
         Metric::ElapsedS => {
             let left = cell.penalty.median - (most - 1.0);
-            Bound::Within([least.min(left), most])
+            GoalBound::Within([least.min(left), most])
         }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     /// Promise 42.
     #[test]
-    fn a_victim_that_pays_and_one_that_has_more_than_its_share_are_missed() {
+    fn a_victim_with_too_little_or_too_much_misses_goals() {
         let (least, most) = PENALTY_WITHIN.into_inner();
         assert!(missed(&cell(4.5, 1.0)).is_empty());
         assert_eq!(missed(&cell(4.5, most * 1.1)), ["penalty"]);
@@ -156,7 +156,7 @@ mod tests {
 
     /// Promise 42.
     #[test]
-    fn an_offender_is_judged_by_its_share_and_by_what_it_keeps() {
+    fn an_offender_is_judged_by_its_share_and_goodput() {
         let mut cell = cell(4.5, 1.0);
         let set = |values: f64| -> Option<Estimate> { Some(sample::five(values)) };
         // The offender's share is half of the CPU.

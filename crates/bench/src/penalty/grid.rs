@@ -52,7 +52,7 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
     } else {
         full(trace_flows)
     };
-    let kept: Vec<Cell> = all
+    let cells: Vec<Cell> = all
         .into_iter()
         .filter(|c| options.filter.keeps(c))
         // In podman's containers nothing can be steered: their sysfs is read-only.
@@ -62,12 +62,12 @@ pub fn cells(options: &Options) -> Result<Vec<Cell>, BenchError> {
             MadeBy::Kubernetes => c.path == Path::Routed,
         })
         .collect();
-    if kept.is_empty() {
+    if cells.is_empty() {
         return Err(BenchError::Usage(
             "no cell of the grid matches: remove a filter, or --quick".to_owned(),
         ));
     }
-    Ok(kept)
+    Ok(cells)
 }
 
 impl Filter {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_is_in_the_grid_on_every_path_and_in_the_quick_one_on_three() {
+    fn the_grids_have_the_worst_case_on_their_paths() {
         let has = |quick, path| {
             let id = format!("cpu/flood/receiver/{path}/3x200B");
             let cells = with(Filter::default(), quick).unwrap();
@@ -315,9 +315,10 @@ mod tests {
             flows: vec![10],
             ..Filter::default()
         };
-        let kept = with(filter, false).unwrap();
+        let cells = with(filter, false).unwrap();
         assert!(
-            kept.iter()
+            cells
+                .iter()
                 .all(|c| c.htb_gbit_per_s == Some(5.0) && c.flows == 10)
         );
         let none = Filter {

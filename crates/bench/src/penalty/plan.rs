@@ -93,8 +93,8 @@ impl Plan {
 
     /// Units of work by victim.
     pub fn work(&self) -> HashMap<VictimKind, u64> {
-        let known = |(label, units): (&String, &u64)| Some((label.parse().ok()?, *units));
-        self.work.iter().filter_map(known).collect()
+        let parse = |(label, units): (&String, &u64)| Some((label.parse().ok()?, *units));
+        self.work.iter().filter_map(parse).collect()
     }
 }
 

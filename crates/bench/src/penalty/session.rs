@@ -9,7 +9,7 @@ use crate::data::{Cell, CellResult, Role, Sample, Treatment};
 use crate::error::BenchError;
 use crate::experiment::schedule::{self, Attempts};
 use crate::experiment::{Bench, Rig, Turn, cell_result, same_answers};
-use crate::run::{Kept, RunResult};
+use crate::run::{RunResult, SampleSet};
 use crate::topology::MadeBy;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -144,19 +144,19 @@ impl<'a, 'p> Session<'a, 'p> {
     /// Adds the cell's result, if it has one.
     fn summarise(&mut self, cell: &Cell) -> Result<(), BenchError> {
         let samples = self.samples.get(&cell.id).cloned().unwrap_or_default();
-        let kept = PenaltySamples::from(samples);
-        if !same_answers(&kept.samples) {
+        let split = PenaltySamples::from(samples);
+        if !same_answers(&split.samples) {
             self.rig.warn(&format!(
                 "{}: the victim's answer differed between samples: do not trust its times",
                 cell.id
             ))?;
         }
         let mut repeated: Vec<(u32, u32)> =
-            kept.repeated.iter().map(|s| (s.pair, s.attempt)).collect();
+            split.repeated.iter().map(|s| (s.pair, s.attempt)).collect();
         repeated.sort_unstable();
         repeated.dedup();
         self.result.repeated += repeated.len() as u32;
-        let result: Option<CellResult> = cell_result(cell, &kept.samples, self.rig.seed);
+        let result: Option<CellResult> = cell_result(cell, &split.samples, self.rig.seed);
         self.result.done[0] += u32::from(result.is_some());
         self.result.cells.extend(result);
         Ok(())

@@ -18,7 +18,7 @@ fn directory(run: &RunData) -> tempfile::TempDir {
 /// report`.
 /// Promise 45.
 #[test]
-fn every_kind_of_run_renders_and_the_same_data_gives_the_same_bytes() {
+fn every_kind_of_run_renders_to_the_same_bytes() {
     for run in sample::all() {
         let dir = directory(&run);
         let path = render(dir.path()).unwrap();
@@ -49,10 +49,11 @@ fn the_page_needs_nothing_but_itself() {
     }
 }
 
+/// A loss within the noise is not reported as a loss.
 /// Promise 43.
 /// Promise 45.
 #[test]
-fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
+fn isolation_reports_have_the_papers_rows_without_noise() {
     let run = sample::isolation();
     let page = html(&run).unwrap();
     for text in [
@@ -64,14 +65,14 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    let told = finding::of(&run);
+    let findings = finding::of(&run);
     assert!(
-        told[0].contains("podman") && told[0].contains("a_s_b_f"),
-        "{told:#?}"
+        findings[0].contains("podman") && findings[0].contains("a_s_b_f"),
+        "{findings:#?}"
     );
     assert!(
-        told[1].starts_with("In 1 of 2 contended cells a lost more than 5% of its performance"),
-        "{told:#?}"
+        findings[1].starts_with("In 1 of 2 contended cells a lost more than 5% of its performance"),
+        "{findings:#?}"
     );
     // The block in which something else used the link is shown and named, not dropped.
     let apart = page
@@ -80,16 +81,17 @@ fn an_isolation_report_has_the_papers_rows_and_shows_no_noise_as_loss() {
     assert!(page[..apart].contains("Every block"));
     // With Cofferdam it lost less next to b_f; nothing is reported if there is no difference.
     assert!(
-        told.iter()
+        findings
+            .iter()
             .any(|t| t.contains("better in 1 of 3 cells and worse in 0; inconclusive: 2")),
-        "{told:#?}"
+        "{findings:#?}"
     );
     // Steal time is reported, and not taken for the tenants' loss.
     let stolen = "In 2 of 30 measured cells the hypervisor took more than 5.0%";
-    let stolen = told.iter().find(|t| t.starts_with(stolen)).unwrap();
+    let stolen = findings.iter().find(|t| t.starts_with(stolen)).unwrap();
     assert!(stolen.contains("2 measurements that it disturbed were repeated"));
-    let beside = page.find("With Cofferdam and without").unwrap();
-    assert!(page[beside..].contains("inconclusive"));
+    let comparison = page.find("With Cofferdam and without").unwrap();
+    assert!(page[comparison..].contains("inconclusive"));
     let unmeasured = page.find("Not measured").unwrap();
     assert!(page[unmeasured..].contains("&lt;ctr&gt;"));
 }
@@ -124,31 +126,32 @@ fn the_finding_comes_first_and_in_words() {
 #[test]
 fn an_agent_report_names_the_goals_that_are_missed() {
     let run = sample::agent();
-    let told = finding::of(&run);
+    let findings = finding::of(&run);
     assert!(
-        told[0].contains("enforces (one rule) takes 0.900 ["),
-        "{told:#?}"
+        findings[0].contains("enforces (one rule) takes 0.900 ["),
+        "{findings:#?}"
     );
     assert!(
-        told[2].contains("enforces and keeps a history takes 0.980 ["),
-        "{told:#?}"
+        findings[2].contains("enforces and keeps a history takes 0.980 ["),
+        "{findings:#?}"
     );
     assert!(
-        told[3].starts_with("Where the diagnosis costs most, two containers, one CPU"),
-        "{told:#?}"
+        findings[3].starts_with("Where the diagnosis costs most, two containers, one CPU"),
+        "{findings:#?}"
     );
     assert_eq!(
-        told[4],
+        findings[4],
         "A container runtime that makes 1000 containers waits 1.00 (n = 3) ms for 99 of 100 \
          answers."
     );
     assert_eq!(
-        told[5],
+        findings[5],
         "7 of 11 goals are reached; 2 are missed, 2 are inconclusive."
     );
     assert!(
-        told[6].starts_with("Missed: CPU time of the agent, % of one CPU (enforces (1,000 rules)"),
-        "{told:#?}"
+        findings[6]
+            .starts_with("Missed: CPU time of the agent, % of one CPU (enforces (1,000 rules)"),
+        "{findings:#?}"
     );
     let page = html(&run).unwrap();
     for text in ["1,000 rules", "cf_sched_switch", "Cost of the diagnosis"] {
@@ -260,8 +263,8 @@ fn no_number_breaks_a_chart() {
                 cell.predicted = Some(value);
             }
         }
-        if let RunSamples::Penalty(kept) = &mut run.samples {
-            kept.samples.iter_mut().for_each(|s| s.elapsed_s = value);
+        if let RunSamples::Penalty(samples) = &mut run.samples {
+            samples.samples.iter_mut().for_each(|s| s.elapsed_s = value);
         }
         assert!(html(&run).is_ok(), "{value}");
         let mut run = sample::accounting();
@@ -275,32 +278,32 @@ fn no_number_breaks_a_chart() {
 
 #[test]
 fn bad_directories_are_one_clear_line() {
-    let told = |dir: &Path| {
+    let error_text = |dir: &Path| {
         let text = render(dir).unwrap_err().to_string();
         assert!(!text.contains('\n'), "{text}");
         text
     };
     let empty = tempfile::tempdir().unwrap();
-    assert!(told(empty.path()).contains("manifest.json"));
-    assert!(told(Path::new("/nowhere")).contains("/nowhere/manifest.json"));
+    assert!(error_text(empty.path()).contains("manifest.json"));
+    assert!(error_text(Path::new("/nowhere")).contains("/nowhere/manifest.json"));
 
     let dir = directory(&sample::penalty());
     let manifest = dir.path().join("manifest.json");
     let whole = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, &whole[..whole.len() / 2]).unwrap();
-    assert!(told(dir.path()).contains("damaged"));
+    assert!(error_text(dir.path()).contains("damaged"));
     fs::write(
         &manifest,
         whole.replacen("\"schema\":2", "\"schema\":99", 1),
     )
     .unwrap();
-    assert!(told(dir.path()).contains("newer"));
+    assert!(error_text(dir.path()).contains("newer"));
     fs::write(&manifest, b"\xff\xfe").unwrap();
-    told(dir.path());
+    error_text(dir.path());
 
     let dir = directory(&sample::penalty());
     fs::write(dir.path().join("samples.jsonl"), "{\"schema\":1}\n").unwrap();
-    assert!(told(dir.path()).contains("samples.jsonl, line 1"));
+    assert!(error_text(dir.path()).contains("samples.jsonl, line 1"));
     assert!(!dir.path().join(FILE_NAME).exists());
 }
 
@@ -431,7 +434,7 @@ fn a_dataplane_run_says_which_goals_are_reached() {
 
 /// Promise 41.
 #[test]
-fn a_goal_that_was_not_measured_is_neither_reached_nor_missed() {
+fn an_unmeasured_goal_is_neither_reached_nor_missed() {
     let mut run = sample::dataplane();
     let Some(RunResult::Dataplane(result)) = &mut run.result else {
         panic!("{:?}", run.result)
@@ -497,9 +500,10 @@ fn a_run_without_a_cell_claims_nothing() {
     }
 }
 
+/// A large loss is a headline even while it is inconclusive.
 /// Promise 41.
 #[test]
-fn a_large_loss_in_doubt_is_the_headline_and_so_is_a_slower_p99() {
+fn inconclusive_losses_and_slower_p99s_are_headlines() {
     let mut run = sample::isolation();
     let Some(RunResult::Isolation(result)) = &mut run.result else {
         panic!("{:?}", run.result)

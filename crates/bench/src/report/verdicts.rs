@@ -2,7 +2,7 @@
 
 use super::format::number;
 use super::section::section;
-use crate::data::{Bound, Doubt, Judgement, Verdict};
+use crate::data::{Doubt, GoalBound, Judgement, Verdict};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ const MOST_SENTENCES: usize = 4;
 const FOLDED_FROM: usize = 16;
 
 /// Text of a bound, such as `at least 3.00`.
-pub fn bound(bound: Bound) -> String {
+pub fn bound(bound: GoalBound) -> String {
     match bound {
-        Bound::AtMost(most) => format!("at most {}", number(most)),
-        Bound::AtLeast(least) => format!("at least {}", number(least)),
-        Bound::Within([least, most]) => format!("{} to {}", number(least), number(most)),
+        GoalBound::AtMost(most) => format!("at most {}", number(most)),
+        GoalBound::AtLeast(least) => format!("at least {}", number(least)),
+        GoalBound::Within([least, most]) => format!("{} to {}", number(least), number(most)),
     }
 }
 
@@ -114,8 +114,8 @@ fn of(goals: &[Judgement], verdict: Verdict) -> impl Iterator<Item = &Judgement>
 /// Distance of the figure beyond the goal, as a part of the goal if that is not 0.
 fn excess(goal: &Judgement) -> f64 {
     let size = match goal.bound {
-        Bound::AtMost(at) | Bound::AtLeast(at) => at.abs(),
-        Bound::Within([least, most]) => most - least,
+        GoalBound::AtMost(at) | GoalBound::AtLeast(at) => at.abs(),
+        GoalBound::Within([least, most]) => most - least,
     };
     goal.bound.excess(goal.median.unwrap_or(f64::NAN)) / size.max(f64::MIN_POSITIVE)
 }
@@ -150,7 +150,7 @@ fn figure(goal: &Judgement) -> String {
 
 /// Table of every goal with its figure; `None` if the run has none.
 pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
-    let told = tally(goals)?;
+    let counts = tally(goals)?;
     let rows = html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -169,7 +169,7 @@ pub fn table(goals: &[Judgement], names: Names<'_>) -> Option<Markup> {
     };
     let inside = html! {
         @if goals.len() < FOLDED_FROM { (rows) }
-        @else { details { summary { "All " (goals.len()) ": " (told) } (rows) } }
+        @else { details { summary { "All " (goals.len()) ": " (counts) } (rows) } }
     };
     Some(section(
         "Goals",

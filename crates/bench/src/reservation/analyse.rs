@@ -2,7 +2,7 @@
 
 use crate::data::Estimate;
 use crate::reservation::data::{
-    Entitled, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    Entitlements, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationSample,
 };
 use crate::stats::estimate;
@@ -60,13 +60,13 @@ pub(super) fn cell(
 }
 
 /// Entitlement and losses, from the samples with a diagnosis; `None` without one.
-fn entitled(samples: &[&ReservationSample], seed: u64) -> Option<Entitled<Estimate>> {
-    let all = |value: fn(&Entitled<f64>) -> f64| {
+fn entitled(samples: &[&ReservationSample], seed: u64) -> Option<Entitlements<Estimate>> {
+    let all = |value: fn(&Entitlements<f64>) -> f64| {
         let diagnosed = samples.iter().filter_map(|s| s.entitled.as_ref());
         let values: Vec<f64> = diagnosed.map(value).collect();
         estimate(&values, seed)
     };
-    Some(Entitled {
+    Some(Entitlements {
         entitled_cpus: all(|e| e.entitled_cpus)?,
         forced_sharing_cpus: all(|e| e.forced_sharing_cpus)?,
         phantom_cpus: all(|e| e.phantom_cpus)?,
@@ -103,10 +103,10 @@ mod tests {
             host_utilisation: 0.5,
             neighbour_cpu_s: 0.0,
             lendings: 0,
-            entitled: (round == 0).then(|| Entitled {
+            entitled: (round == 0).then(|| Entitlements {
                 entitled_cpus: 1.0,
                 forced_sharing_cpus: value / 10.0,
-                ..Entitled::default()
+                ..Entitlements::default()
             }),
             checksum: Some("1".to_owned()),
             phases: None,

@@ -148,7 +148,7 @@ mod tests {
 
     /// Promise 47.
     #[test]
-    fn pods_have_policies_of_their_own_and_leave_the_node_some_cpu() {
+    fn pods_have_own_policies_and_leave_the_node_some_cpu() {
         let pods = Options {
             runtime: ReservationRuntime::Kubernetes,
             ..Options::default()

@@ -129,7 +129,7 @@ labels!(ReservationRuntime { Process => "process", Kubernetes => "kubernetes" })
 /// CPU entitlement of the target and its losses by cause, in CPUs. `T` is the figure of one sample,
 /// or an estimate over samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Entitled<T> {
+pub struct Entitlements<T> {
     /// CPUs that its weight and quota, or its reservation, promise.
     pub entitled_cpus: T,
     /// Lost to others that ran where the target waited.
@@ -142,8 +142,8 @@ pub struct Entitled<T> {
     pub lack_cpus: T,
 }
 
-impl<T> Entitled<T> {
-    /// Texts for [`Entitled::losses`], in the same order.
+impl<T> Entitlements<T> {
+    /// Texts for [`Entitlements::losses`], in the same order.
     pub const CAUSES: [&'static str; 4] = [
         "forced sharing",
         "phantom CPU time",
@@ -225,7 +225,7 @@ pub struct ReservationSample {
     /// Number of times a CPU was lent in that time.
     pub lendings: u64,
     /// Entitlement and losses; `None` if the diagnosis cannot run.
-    pub entitled: Option<Entitled<f64>>,
+    pub entitled: Option<Entitlements<f64>>,
     /// Checksum of the work; `None` for interactive targets.
     pub checksum: Option<String>,
     /// Phases of the work, the same in all parts of a run; `None` for interactive targets.
@@ -238,7 +238,7 @@ impl ReservationSample {
     pub fn of(run: &RunData) -> &[ReservationSample] {
         match &run.samples {
             RunSamples::Reservation(samples) => samples,
-            RunSamples::Demo(kept) => &kept.reservations,
+            RunSamples::Demo(samples) => &samples.reservations,
             _ => &[],
         }
     }
@@ -260,7 +260,7 @@ pub struct PolicyRow {
     /// Share of the host's CPU time that was not idle, 0 to 1.
     pub host_utilisation: Estimate,
     /// Entitlement and losses; `None` if the diagnosis cannot run.
-    pub entitled: Option<Entitled<Estimate>>,
+    pub entitled: Option<Entitlements<Estimate>>,
 }
 
 /// Result of one cell.

@@ -23,11 +23,11 @@ impl Earlier {
             return Ok(Earlier::default());
         }
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
-        let kept = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
-        let RunSamples::Reservation(samples) = kept.samples else {
+        let run = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
+        let RunSamples::Reservation(samples) = run.samples else {
             return Err(unusable("it holds no reservation run".to_owned()));
         };
-        let result = match kept.result {
+        let result = match run.result {
             Some(RunResult::Reservation(result)) => result,
             _ => ReservationResult::default(),
         };

@@ -1,7 +1,7 @@
 //! Goals of CPU reservations, with lending.
 
-use crate::data::{Bound, Estimate, Judgement};
-use crate::evidence::{Figure, goal, mended};
+use crate::data::{Estimate, GoalBound, Judgement};
+use crate::evidence::{Figure, goal, judge_with_baseline};
 use crate::reservation::data::{
     NeighbourLimit, PolicyRow, ReservationCellResult, ReservationPolicy,
 };
@@ -22,21 +22,21 @@ fn of(cell: &ReservationCellResult) -> Vec<Judgement> {
     let without = cell.without();
     let judged = |what: &str, bound, value: fn(&PolicyRow) -> Option<&Estimate>| {
         let figure = lending.and_then(value).map(Figure::Sampled);
-        let told = goal(what, Some(cell.cell.id.clone()), bound, figure);
+        let judgement = goal(what, Some(cell.cell.id.clone()), bound, figure);
         match without.and_then(value) {
-            Some(without) => mended(told, without),
-            None => told,
+            Some(without) => judge_with_baseline(judgement, without),
+            None => judgement,
         }
     };
     let mut goals = vec![match cell.cell.target.is_interactive() {
         true => judged(
             "With lending, the owner's p99 ÷ alone",
-            Bound::AtMost(GOAL_P99),
+            GoalBound::AtMost(GOAL_P99),
             |r| r.to_alone.as_ref(),
         ),
         false => judged(
             "With lending, the owner's CPU ÷ its reservation",
-            Bound::AtLeast(GOAL_CPU_GOT),
+            GoalBound::AtLeast(GOAL_CPU_GOT),
             |r| Some(&r.cpu_got),
         ),
     }];
@@ -45,7 +45,7 @@ fn of(cell: &ReservationCellResult) -> Vec<Judgement> {
         goals.push(goal(
             "With lending, host utilisation",
             Some(cell.cell.id.clone()),
-            Bound::AtLeast(GOAL_UTILISATION),
+            GoalBound::AtLeast(GOAL_UTILISATION),
             lending.map(|r| Figure::Sampled(&r.host_utilisation)),
         ));
     }

@@ -4,7 +4,7 @@ use super::containers::{Containers, Member};
 use super::options::Options;
 use super::pods::Pods;
 use crate::error::BenchError;
-use crate::experiment::{Held, Rig};
+use crate::experiment::{JournaledReservations, Rig};
 use crate::reservation::data::{ReservationCell, ReservationPolicy, ReservationRuntime};
 use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_types::CpuAmount;
@@ -52,7 +52,7 @@ pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>
 /// Cgroups of this program, and reservations by the product's own code.
 struct Own {
     // Before the containers: a reservation goes before its cgroup.
-    held: Held,
+    journaled: JournaledReservations,
     containers: Containers,
     policies: Vec<ReservationPolicy>,
 }
@@ -60,7 +60,7 @@ struct Own {
 impl Own {
     fn build(options: &Options) -> Result<Own, BenchError> {
         Ok(Own {
-            held: Held::open(ReservationOptions::default())?,
+            journaled: JournaledReservations::open(ReservationOptions::default())?,
             containers: Containers::build(options.most_neighbours())?,
             policies: options.policies(),
         })
@@ -79,10 +79,10 @@ impl Ground for Own {
         let others = others
             .map(Member::container)
             .collect::<Result<Vec<_>, _>>()?;
-        let Held {
+        let JournaledReservations {
             journal,
             reservations,
-        } = &mut self.held;
+        } = &mut self.journaled;
         reservations.set(journal, &[], &[]);
         let Some(amount) = reserved(cell, policy)? else {
             return Ok(());
@@ -104,15 +104,15 @@ impl Ground for Own {
     }
 
     fn step(&mut self) {
-        let Held {
+        let JournaledReservations {
             journal,
             reservations,
-        } = &mut self.held;
+        } = &mut self.journaled;
         reservations.step(journal, Instant::now());
     }
 
     fn lendings(&self) -> u64 {
-        let states = self.held.reservations.states();
+        let states = self.journaled.reservations.states();
         states.map(|(_, s, _)| s.lendings).sum()
     }
 

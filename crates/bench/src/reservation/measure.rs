@@ -37,7 +37,7 @@ const REQUESTS_PER_S: f64 = 4_000.0;
 const LIMIT_S: u32 = 600;
 
 /// Final report of a target's worker.
-struct Told {
+struct TargetReport {
     elapsed_s: f64,
     latency: Option<Latency>,
     checksum: Option<String>,
@@ -160,7 +160,7 @@ impl<'a> Bench<'a> {
             (Some(watch), Some(begun)) => watch.end(begun)?,
             _ => None,
         };
-        let told = told(&mut target, cell.target)?;
+        let report = read_report(&mut target, cell.target)?;
         for neighbour in neighbours {
             neighbour.end()?;
         }
@@ -173,15 +173,15 @@ impl<'a> Bench<'a> {
             policy,
             round: 0,
             position: 0,
-            elapsed_s: told.elapsed_s,
+            elapsed_s: report.elapsed_s,
             cpu_s,
-            cpu_got: cpu_s / (told.elapsed_s * cell.reserved_cpus),
-            latency: told.latency,
+            cpu_got: cpu_s / (report.elapsed_s * cell.reserved_cpus),
+            latency: report.latency,
             host_utilisation: 1.0 - passed.idle / passed.total().max(1.0),
             neighbour_cpu_s: after.2 - before.2,
             lendings: self.ground.lendings().saturating_sub(lendings),
             entitled,
-            checksum: told.checksum,
+            checksum: report.checksum,
             phases: self.phases.get(&cell.target).copied(),
         })
     }
@@ -298,17 +298,17 @@ fn batch(cell: &ReservationCell, threads: u32, phases: u64) -> String {
     )
 }
 
-fn told(worker: &mut Worker, target: Target) -> Result<Told, BenchError> {
+fn read_report(worker: &mut Worker, target: Target) -> Result<TargetReport, BenchError> {
     if target.is_interactive() {
         let report: WakerReport = worker.answer()?;
-        return Ok(Told {
+        return Ok(TargetReport {
             elapsed_s: report.elapsed_s,
             latency: Some(report.latency),
             checksum: None,
         });
     }
     let report: VictimReport = worker.answer()?;
-    Ok(Told {
+    Ok(TargetReport {
         elapsed_s: report.elapsed_s,
         latency: None,
         checksum: Some(report.checksum),

@@ -90,20 +90,20 @@ impl Pods {
     }
 
     /// Current status of the target from the agent.
-    fn told(&self) -> Option<Told> {
+    fn status(&self) -> Option<TargetStatus> {
         let socket = self.agent.as_ref().map(Agent::socket);
-        told(&status_of(socket)?, &self.target)
+        target_status(&status_of(socket)?, &self.target)
     }
 
     /// Waits until the agent reports that the target has CPUs of its own.
-    fn kept(&self) -> Result<(), BenchError> {
+    fn await_reservation(&self) -> Result<(), BenchError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.told() {
-                Some(Told { degraded, .. }) if !degraded.is_empty() => {
+            match self.status() {
+                Some(TargetStatus { degraded, .. }) if !degraded.is_empty() => {
                     return Err(BenchError::Unsupported(degraded.join("; ")));
                 }
-                Some(Told { own_cpus: 1.., .. }) => return Ok(()),
+                Some(TargetStatus { own_cpus: 1.., .. }) => return Ok(()),
                 _ if Instant::now() > deadline => {
                     return Err(BenchError::Unsupported(format!(
                         "the agent on this node does not reserve CPUs for the pod at {}: namespace \
@@ -158,7 +158,7 @@ impl Ground for Pods {
         self.containers = Some(Containers::new(target, neighbours, undo));
         match policy {
             ReservationPolicy::CpuManager => self.exclusive(cell),
-            p if is_strict(p) => self.kept(),
+            p if is_strict(p) => self.await_reservation(),
             _ => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ impl Ground for Pods {
     }
 
     fn lendings(&self) -> u64 {
-        self.told().map_or(0, |told| told.lendings)
+        self.status().map_or(0, |status| status.lendings)
     }
 
     fn policies(&self) -> Vec<ReservationPolicy> {
@@ -181,14 +181,14 @@ impl Ground for Pods {
 
 /// Status of one container, from an agent.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct TargetStatus {
     own_cpus: usize,
     lendings: u64,
     degraded: Vec<String>,
 }
 
 /// Status of the container at `path`, from the agent's `status`.
-fn told(status: &Value, path: &str) -> Option<Told> {
+fn target_status(status: &Value, path: &str) -> Option<TargetStatus> {
     let containers = status["containers"].as_array()?;
     let it = containers
         .iter()
@@ -196,7 +196,7 @@ fn told(status: &Value, path: &str) -> Option<Told> {
     let degraded = it["degraded"].as_array().into_iter().flatten();
     let words = degraded.filter_map(|d| d["text"].as_str().map(str::to_owned));
     let reservation = &it["reservation"];
-    Some(Told {
+    Some(TargetStatus {
         own_cpus: reservation["own_cpus"].as_array().map_or(0, Vec::len),
         lendings: reservation["lendings"].as_u64().unwrap_or(0),
         degraded: words.collect(),
@@ -211,9 +211,9 @@ fn agent(undo: &mut UndoStack) -> Result<Option<Agent>, BenchError> {
         None => {
             let dir = Path::new(DATA_ROOT).join(format!("{CGROUP_PREFIX}{}-r", std::process::id()));
             make_new(&dir)?;
-            let gone = dir.clone();
+            let folder = dir.clone();
             undo.push(format!("directory {}", dir.display()), move || {
-                fs::remove_dir_all(&gone)
+                fs::remove_dir_all(&folder)
             });
             let settings =
                 format!("[nri]\nsocket = \"/var/run/nri/nri.sock\"\nmay_ask = [\"{NAMESPACE}\"]\n");

@@ -3,14 +3,14 @@
 use super::goals::goals;
 use super::terminal;
 use crate::data::Judgement;
-use crate::data::{Bound, Estimate};
+use crate::data::{Estimate, GoalBound};
 use crate::evidence::largest;
 use crate::report::chart::{Chart, Row, Tone};
 use crate::report::error::ReportError;
 use crate::report::format::{cpu_count, factor, number, share, times};
 use crate::report::section::{figure, not_measured, section, spread};
 use crate::reservation::data::{
-    Entitled, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
+    Entitlements, PolicyRow, ReservationCell, ReservationCellResult, ReservationPolicy,
     ReservationResult,
 };
 use crate::run::{Outcome, RunData};
@@ -81,8 +81,8 @@ pub fn finding(result: &ReservationResult) -> Vec<String> {
         .filter_map(|cell| Some((cell, cell.without()?.to_alone.clone()?)))
         .collect();
     let cases: Vec<_> = all.iter().map(|(cell, e)| (*cell, e)).collect();
-    let found = largest(&cases, Bound::AtMost(1.0));
-    let told = |what: &str, (cell, without): (&ReservationCellResult, &Estimate)| {
+    let found = largest(&cases, GoalBound::AtMost(1.0));
+    let describe = |what: &str, (cell, without): (&ReservationCellResult, &Estimate)| {
         let with = |policy| ratio(cell, policy).map_or("not measured".to_owned(), |e| times(&e));
         let manager = ratio(cell, ReservationPolicy::CpuManager);
         let manager = manager.map_or(String::new(), |e| {
@@ -97,9 +97,11 @@ pub fn finding(result: &ReservationResult) -> Vec<String> {
         )
     };
     let first = match (found.proved, found.doubtful) {
-        (Some(proved), _) => Some(told("Worst without a policy", proved)),
-        (None, Some(doubtful)) => Some(told("Worst without a policy, inconclusive", doubtful)),
-        (None, None) => found.harmless.map(|h| told("No harm without a policy", h)),
+        (Some(proved), _) => Some(describe("Worst without a policy", proved)),
+        (None, Some(doubtful)) => Some(describe("Worst without a policy, inconclusive", doubtful)),
+        (None, None) => found
+            .harmless
+            .map(|h| describe("No harm without a policy", h)),
     };
     let is_first = |of: &ReservationCellResult| {
         first
@@ -107,7 +109,7 @@ pub fn finding(result: &ReservationResult) -> Vec<String> {
             .is_some_and(|text| text.contains(&words(&of.cell)))
     };
     let larger = found.doubtful.filter(|(cell, _)| !is_first(cell));
-    let larger = larger.map(|larger| told("Larger, but inconclusive", larger));
+    let larger = larger.map(|larger| describe("Larger, but inconclusive", larger));
     first.into_iter().chain(larger).collect()
 }
 
@@ -141,7 +143,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         true => "p99 latency",
         false => "completion time",
     };
-    let told = format!(
+    let lead = format!(
         "The target has requested {} and has {}; {} requested {} in all and {} each. Every \
          policy is measured once a round, in a random order.",
         cpu_count(cell.reserved_cpus),
@@ -170,7 +172,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
     )?;
     Ok(section(
         &words(cell),
-        &told,
+        &lead,
         html! {
             div.charts { (got) (used) }
             div.scroll tabindex="0" { table {
@@ -180,7 +182,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     th { "÷ alone" } th { "CPU got ÷ requested" } th { "host utilisation" }
                     @if diagnosed {
                         th { "entitled to, CPUs" }
-                        @for cause in Entitled::<Estimate>::CAUSES { th { (cause) } }
+                        @for cause in Entitlements::<Estimate>::CAUSES { th { (cause) } }
                     }
                 } }
                 tbody { @for row in &result.rows { tr {
@@ -191,7 +193,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
                     td { (spread(Some(&row.host_utilisation))) }
                     @if diagnosed {
                         td { (spread(row.entitled.as_ref().map(|e| &e.entitled_cpus))) }
-                        @for i in 0..Entitled::<Estimate>::CAUSES.len() {
+                        @for i in 0..Entitlements::<Estimate>::CAUSES.len() {
                             td { (spread(loss(row, i))) }
                         }
                     }
@@ -208,7 +210,7 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
     ))
 }
 
-/// Loss of a cause, by its index in [`Entitled::CAUSES`].
+/// Loss of a cause, by its index in [`Entitlements::CAUSES`].
 fn loss(row: &PolicyRow, cause: usize) -> Option<&Estimate> {
     row.entitled.as_ref().map(|e| e.losses()[cause])
 }

@@ -1,6 +1,6 @@
 //! Tables for a terminal.
 
-use super::data::{Entitled, ReservationResult};
+use super::data::{Entitlements, ReservationResult};
 use crate::data::Estimate;
 use crate::report::format;
 use crate::table::{Table, estimate};
@@ -42,7 +42,7 @@ fn conditions(result: &ReservationResult) -> Table {
 
 fn lost(result: &ReservationResult) -> Table {
     let head = ["condition", "policy", "entitled"].into_iter();
-    let mut table = Table::new(head.chain(Entitled::<Estimate>::CAUSES));
+    let mut table = Table::new(head.chain(Entitlements::<Estimate>::CAUSES));
     table.lead = "CPUs that the target was entitled to, and lost, by cause:".to_owned();
     let cells = result.cells.iter();
     let rows = cells.flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));

@@ -3,7 +3,7 @@
 
 use super::containers::{Containers, Member};
 use crate::error::BenchError;
-use crate::reservation::data::{Entitled, ReservationCell};
+use crate::reservation::data::{Entitlements, ReservationCell};
 use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Watch {
     }
 
     /// Entitlement and losses of the target since `begun`.
-    pub fn end(&mut self, begun: &Begun) -> Result<Option<Entitled<f64>>, BenchError> {
+    pub fn end(&mut self, begun: &Begun) -> Result<Option<Entitlements<f64>>, BenchError> {
         let now = self.read(&begun.containers)?;
         let interval = now.since(&begun.reading);
         let target = begun.containers[0].cgroup;
@@ -58,7 +58,7 @@ impl Watch {
             .find(|c| c.container.cgroup == target);
         let length_ns = interval.length.as_nanos().max(1) as f64;
         let cpus = |ns: u64| ns as f64 / length_ns;
-        Ok(of.map(|c| Entitled {
+        Ok(of.map(|c| Entitlements {
             entitled_cpus: cpus(c.loss.entitled_ns),
             forced_sharing_cpus: cpus(c.loss.forced_sharing_ns),
             phantom_cpus: cpus(c.loss.phantom_ns),

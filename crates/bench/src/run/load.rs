@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 #[derive(serde::Deserialize)]
-struct Versioned {
+struct SchemaHeader {
     schema: u32,
 }
 
@@ -77,7 +77,7 @@ fn malformed(path: &Path, line: usize, e: &serde_json::Error) -> DataError {
 /// Checks the schema first: a newer document is refused by its number, not as damage.
 fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Result<T, DataError> {
     let malformed = |e| malformed(path, line, &e);
-    let version: Versioned = serde_json::from_str(text).map_err(malformed)?;
+    let version: SchemaHeader = serde_json::from_str(text).map_err(malformed)?;
     if version.schema > SCHEMA {
         return Err(DataError::NewerSchema {
             path: path.to_owned(),

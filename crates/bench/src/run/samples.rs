@@ -12,7 +12,7 @@ pub(crate) const SAMPLES: &str = "samples.jsonl";
 pub(crate) const LEDGERS: &str = "ledger.jsonl";
 
 /// The samples of one kind of run.
-pub trait Kept: Sized {
+pub trait SampleSet: Sized {
     /// Reads the samples from a run directory. A missing file counts as empty.
     fn read(dir: &Path) -> Result<Self, DataError>;
 
@@ -25,7 +25,7 @@ pub trait Kept: Sized {
     }
 }
 
-impl<T: DeserializeOwned> Kept for Vec<T> {
+impl<T: DeserializeOwned> SampleSet for Vec<T> {
     fn read(dir: &Path) -> Result<Vec<T>, DataError> {
         lines(&dir.join(SAMPLES))
     }
@@ -37,11 +37,11 @@ impl<T: DeserializeOwned> Kept for Vec<T> {
 
 /// Samples that only other tools read: the report needs the result alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unread;
+pub struct UnreadSamples;
 
-impl Kept for Unread {
-    fn read(_dir: &Path) -> Result<Unread, DataError> {
-        Ok(Unread)
+impl SampleSet for UnreadSamples {
+    fn read(_dir: &Path) -> Result<UnreadSamples, DataError> {
+        Ok(UnreadSamples)
     }
 
     fn count(&self) -> usize {

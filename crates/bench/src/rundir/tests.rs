@@ -159,9 +159,9 @@ fn a_run_without_samples_can_be_discarded() {
     dir.discard_if_empty();
     assert_eq!(RunData::load(&path).unwrap().samples.count(), 1);
     // A directory that existed before stays, empty as it was.
-    let given = tempfile::tempdir().unwrap();
-    RunDir::create(Some(given.path()), &about())
+    let existing = tempfile::tempdir().unwrap();
+    RunDir::create(Some(existing.path()), &about())
         .unwrap()
         .discard_if_empty();
-    assert_eq!(fs::read_dir(given.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(existing.path()).unwrap().count(), 0);
 }

@@ -58,8 +58,10 @@ mod tests {
     use crate::data::SCHEMA;
     use crate::simulation::cases::cases;
 
+    /// Only the last sample of each round counts. The CPU time that other processes took is left
+    /// out.
     #[test]
-    fn of_a_round_the_last_sample_counts_and_time_that_others_took_is_left_out() {
+    fn the_last_sample_counts_without_the_time_of_others() {
         let one = &cases(2, true)[0];
         let sample = |round, cpu_s: [f64; 2], taken_s, disturbed| SimulationSample {
             schema: SCHEMA,

@@ -1,6 +1,6 @@
 //! Conditions for a host of any size: the target has as many threads as the host has CPUs.
 
-use crate::simulation::data::{CaseTenant, Kept, SimulationCase, Work};
+use crate::simulation::data::{CaseTenant, ReservationMode, SimulationCase, Work};
 
 /// Frequent and short runs, like a timer.
 const OFTEN: Work = Work::Periodic {
@@ -43,7 +43,7 @@ fn case(id: String, cpus: u32, shape: Shape, edit: impl Fn(&mut CaseTenant)) -> 
     tenants.iter_mut().for_each(edit);
     SimulationCase {
         id,
-        kept: Kept::Standard,
+        reservation: ReservationMode::Standard,
         tenants,
     }
 }
@@ -143,7 +143,10 @@ pub(super) fn cases(cpus: u32, quick: bool) -> Vec<SimulationCase> {
             },
         ));
     }
-    for (name, kept) in [("strict", Kept::Strict), ("lending", Kept::StrictLending)] {
+    for (name, reservation) in [
+        ("strict", ReservationMode::Strict),
+        ("lending", ReservationMode::StrictLending),
+    ] {
         for (what, work) in [("busy", Work::Spin), ("half", LONG)] {
             let mut one = case(
                 format!("{name}/target-{what}/2x2"),
@@ -157,7 +160,7 @@ pub(super) fn cases(cpus: u32, quick: bool) -> Vec<SimulationCase> {
                     }
                 },
             );
-            one.kept = kept;
+            one.reservation = reservation;
             all.push(one);
         }
     }
@@ -179,6 +182,9 @@ mod tests {
         assert!(cases(2, true).len() * 2 < cases(2, false).len());
         let full = cases(2, false);
         assert!(full.iter().any(|c| c.tenants.len() == 9));
-        assert!(full.iter().any(|c| c.kept == Kept::StrictLending));
+        assert!(
+            full.iter()
+                .any(|c| c.reservation == ReservationMode::StrictLending)
+        );
     }
 }

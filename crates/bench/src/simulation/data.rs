@@ -23,7 +23,7 @@ pub enum Work {
 /// Policy of a case's reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kept {
+pub enum ReservationMode {
     /// No reservation.
     Standard,
     /// Reserved CPUs that are not lent.
@@ -57,7 +57,8 @@ pub struct SimulationCase {
     /// Id, unique within a run.
     pub id: String,
     /// Policy of its reservations.
-    pub kept: Kept,
+    #[serde(rename = "kept")]
+    pub reservation: ReservationMode,
     /// Tenants that run.
     pub tenants: Vec<CaseTenant>,
 }

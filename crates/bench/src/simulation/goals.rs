@@ -1,6 +1,6 @@
 //! Goal of the simulator: the shares that tenants have on this host.
 
-use crate::data::{Bound, Judgement};
+use crate::data::{GoalBound, Judgement};
 use crate::evidence::{Figure, goal};
 use crate::simulation::data::SimulationCaseResult;
 
@@ -12,7 +12,7 @@ pub(crate) fn goals(cases: &[SimulationCaseResult]) -> Vec<Judgement> {
         goal(
             "Largest difference of a tenant's simulated share, % of the host",
             Some(one.case.id.clone()),
-            Bound::AtMost(GOAL_DIFFERENCE_PCT),
+            GoalBound::AtMost(GOAL_DIFFERENCE_PCT),
             Some(Figure::Sampled(&one.difference_pct)),
         )
     };

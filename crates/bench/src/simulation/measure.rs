@@ -4,10 +4,10 @@ use super::containers::Containers;
 use crate::cpustat::{self, CpuStat};
 use crate::data::SCHEMA;
 use crate::error::BenchError;
-use crate::experiment::{Held, Rig};
+use crate::experiment::{JournaledReservations, Rig};
 use crate::host_facts;
 use crate::rundir::now;
-use crate::simulation::data::{Kept, SimulationCase, SimulationSample};
+use crate::simulation::data::{ReservationMode, SimulationCase, SimulationSample};
 use cofferdam_enforce::reservation::ReservationOptions;
 use cofferdam_host::TICKS_PER_S;
 use cofferdam_types::CpuAmount;
@@ -21,12 +21,15 @@ const STEP: Duration = Duration::from_millis(50);
 pub(super) const DISTURBING: f64 = 0.05;
 
 /// Makes the case's reservations; `None` if it has none.
-fn reserve(case: &SimulationCase, containers: &Containers) -> Result<Option<Held>, BenchError> {
-    if case.kept == Kept::Standard {
+fn reserve(
+    case: &SimulationCase,
+    containers: &Containers,
+) -> Result<Option<JournaledReservations>, BenchError> {
+    if case.reservation == ReservationMode::Standard {
         return Ok(None);
     }
-    let mut held = Held::open(ReservationOptions {
-        lending: case.kept == Kept::StrictLending,
+    let mut journaled = JournaledReservations::open(ReservationOptions {
+        lending: case.reservation == ReservationMode::StrictLending,
         ..ReservationOptions::default()
     })?;
     let (mut strict, mut standard) = (Vec::new(), Vec::new());
@@ -37,11 +40,17 @@ fn reserve(case: &SimulationCase, containers: &Containers) -> Result<Option<Held
             None => standard.push(member.container()?),
         }
     }
-    held.reservations.set(&mut held.journal, &strict, &standard);
-    let degraded = held.reservations.states().flat_map(|(_, _, d)| d).next();
+    journaled
+        .reservations
+        .set(&mut journaled.journal, &strict, &standard);
+    let degraded = journaled
+        .reservations
+        .states()
+        .flat_map(|(_, _, d)| d)
+        .next();
     match degraded {
         Some(d) => Err(BenchError::Unsupported(d.text)),
-        None => Ok(Some(held)),
+        None => Ok(Some(journaled)),
     }
 }
 
@@ -54,7 +63,7 @@ pub(super) fn sample(
     idle: f64,
 ) -> Result<SimulationSample, BenchError> {
     let containers = Containers::build(case)?;
-    let mut held = reserve(case, &containers)?;
+    let mut journaled = reserve(case, &containers)?;
     let mut workers = Vec::new();
     for (tenant, member) in case.tenants.iter().zip(&containers.members) {
         workers.push(member.start(tenant)?);
@@ -62,10 +71,10 @@ pub(super) fn sample(
     for worker in &mut workers {
         worker.go()?;
     }
-    pass(rig, &mut held, SETTLE)?;
+    pass(rig, &mut journaled, SETTLE)?;
     let used = || -> Vec<f64> { containers.members.iter().map(|m| m.cpu_s()).collect() };
     let (begun, stat_before, before) = (Instant::now(), stat(), used());
-    pass(rig, &mut held, Duration::from_secs_f64(seconds))?;
+    pass(rig, &mut journaled, Duration::from_secs_f64(seconds))?;
     let (elapsed, stat_after, after) = (begun.elapsed(), stat(), used());
     for worker in workers {
         worker.end()?;
@@ -94,11 +103,17 @@ pub(super) fn sample(
 }
 
 /// Waits for `time`, while it serves the reservations and the signals.
-fn pass(rig: &Rig<'_>, held: &mut Option<Held>, time: Duration) -> Result<(), BenchError> {
+fn pass(
+    rig: &Rig<'_>,
+    journaled: &mut Option<JournaledReservations>,
+    time: Duration,
+) -> Result<(), BenchError> {
     let start = Instant::now();
     loop {
-        if let Some(held) = held {
-            held.reservations.step(&mut held.journal, Instant::now());
+        if let Some(journaled) = journaled {
+            journaled
+                .reservations
+                .step(&mut journaled.journal, Instant::now());
         }
         rig.check()?;
         let left = time.saturating_sub(start.elapsed());

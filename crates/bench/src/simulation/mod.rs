@@ -48,7 +48,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
         options.seed,
     );
     let mut rig = Rig::new(rig_options, progress)?;
-    rig.go_anywhere();
+    rig.use_all_cpus();
     let mut result = SimulationResult::default();
     let outcome = measure_all(&mut rig, &host, &cases, options, &mut result);
     rig.close(Some(RunResult::Simulation(result)), outcome)

@@ -1,7 +1,7 @@
 //! Case in the simulator.
 
 use crate::error::BenchError;
-use crate::simulation::data::{CaseTenant, Kept, SimulationCase, Work};
+use crate::simulation::data::{CaseTenant, ReservationMode, SimulationCase, Work};
 use cofferdam_simulate::{
     Behaviour, Cgroup, Host, Load, Policy, Quota, Scenario, Tenant, Tenants, input, simulate,
 };
@@ -32,10 +32,10 @@ pub(super) fn shares(
     let outcome = simulate(&Scenario {
         host,
         tenants: &tenants,
-        policy: match case.kept {
-            Kept::Standard => Policy::Standard,
-            Kept::Strict => Policy::Strict,
-            Kept::StrictLending => Policy::StrictLending,
+        policy: match case.reservation {
+            ReservationMode::Standard => Policy::Standard,
+            ReservationMode::Strict => Policy::Strict,
+            ReservationMode::StrictLending => Policy::StrictLending,
         },
         duration: Duration::from_secs_f64(seconds),
         seed,

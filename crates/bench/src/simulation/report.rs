@@ -52,7 +52,7 @@ pub fn finding(result: &SimulationResult) -> Vec<String> {
     )];
     if let Some(worst) = result.cases.iter().max_by(by) {
         let row = worst.most_different();
-        let told = row.map_or(String::new(), |r| {
+        let example = row.map_or(String::new(), |r| {
             format!(
                 ": {} got {} and {} simulated",
                 r.name,
@@ -61,7 +61,7 @@ pub fn finding(result: &SimulationResult) -> Vec<String> {
             )
         });
         lines.push(format!(
-            "The largest difference is {} points, in {}{told}.",
+            "The largest difference is {} points, in {}{example}.",
             number(worst.difference_pct.median),
             worst.case.id
         ));

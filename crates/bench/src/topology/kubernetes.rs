@@ -25,7 +25,7 @@ pub(super) struct Pods {
 }
 
 /// Running pod.
-pub(super) struct Started {
+pub(super) struct StartedPod {
     pub netns: Netns,
     pub cgroups: Vec<PathBuf>,
     /// Path of its container's cgroup below the v2 mount.
@@ -58,7 +58,7 @@ impl Pods {
         limit: Limit,
         layout: &CgroupLayout,
         undo: &mut UndoStack,
-    ) -> Result<Started, BenchError> {
+    ) -> Result<StartedPod, BenchError> {
         let name = format!("{NETNS_PREFIX}{}-{}", self.tag, tenant.name);
         let spec = PodSpec {
             name: name.clone(),
@@ -70,7 +70,7 @@ impl Pods {
         // Offload as for other containers: see `Router::attach`.
         netns.offload("eth0", "gro on")?;
         let membership = pod.membership(layout)?;
-        Ok(Started {
+        Ok(StartedPod {
             netns,
             cgroup_path: membership.path().display().to_string(),
             cgroups: membership.dirs(&CPU),

@@ -34,13 +34,13 @@ impl Reading {
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedCounters {
     packets: AtomicU64,
     bytes: AtomicU64,
     stop: Arc<AtomicBool>,
 }
 
-impl Shared {
+impl SharedCounters {
     fn reading(&self, since: Instant) -> Reading {
         Reading {
             t_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -52,7 +52,7 @@ impl Shared {
 
 /// Counter of a worker, for another thread or for code behind protection keys.
 #[derive(Clone)]
-pub(crate) struct Counter(Arc<Shared>);
+pub(crate) struct Counter(Arc<SharedCounters>);
 
 impl Counter {
     /// Adds to the counters, as [`Control::count`] does.
@@ -64,7 +64,7 @@ impl Counter {
 
 /// The worker's side of the protocol.
 pub(crate) struct Control {
-    shared: Arc<Shared>,
+    shared: Arc<SharedCounters>,
     started: Instant,
     limit: Duration,
     duration: Option<Duration>,
@@ -92,7 +92,7 @@ impl Control {
         // limit themselves and end in order.
         let hard_limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX - 5) + 5;
         nix::unistd::alarm::set(hard_limit_s);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedCounters::default());
         signal_hook::flag::register(signal_hook::consts::SIGTERM, shared.stop.clone())
             .map_err(|e| format!("cannot handle SIGTERM: {e}"))?;
         Ok(Control {

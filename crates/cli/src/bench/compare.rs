@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::table;
 use cofferdam_bench::data::FEWEST_BLOCKS;
 use cofferdam_bench::evidence::SIGNIFICANT;
-use cofferdam_bench::isolation::compare::{self, Compared};
+use cofferdam_bench::isolation::compare::{self, ComparedFigure};
 use cofferdam_bench::report::format;
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ pub fn compare(args: &CompareArgs) -> Outcome {
         ("performance", &comparison.performance),
     ] {
         text += &format!("\n{}\n", agreement(what, cells));
-        let apart = |c: &&Compared| c.overlap == Some(false) || c.differs == Some(true);
-        let apart: Vec<&Compared> = cells.iter().filter(apart).collect();
+        let apart = |c: &&ComparedFigure| c.overlap == Some(false) || c.differs == Some(true);
+        let apart: Vec<&ComparedFigure> = cells.iter().filter(apart).collect();
         if apart.is_empty() {
             continue;
         }
@@ -86,7 +86,7 @@ fn lone(cells: &[String]) -> BTreeMap<&str, usize> {
     groups
 }
 
-fn agreement(what: &str, cells: &[Compared]) -> String {
+fn agreement(what: &str, cells: &[ComparedFigure]) -> String {
     let overlap = cells.iter().filter(|c| c.overlap == Some(true)).count();
     let compared = cells.iter().filter(|c| c.overlap.is_some()).count();
     let differ = cells.iter().filter(|c| c.differs == Some(true)).count();

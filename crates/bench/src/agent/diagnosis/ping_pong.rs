@@ -35,8 +35,8 @@ impl PingPong {
         for tenant in Tenant::equals(&["ping", "pong"]) {
             members.push(groups.container(&tenant, Limit::Weights, &mut undo)?);
         }
-        let known = members.iter().map(container);
-        let known = known.collect::<Result<Vec<_>, _>>()?;
+        let endpoints = members.iter().map(container);
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
         let pipes = [
             pipe(&tag, "there", &mut undo)?,
             pipe(&tag, "back", &mut undo)?,
@@ -63,7 +63,7 @@ impl PingPong {
         partner.go()?;
         player.go()?;
         Ok(PingPong {
-            containers: known,
+            containers: endpoints,
             player,
             _partner: partner,
             _undo: undo,

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schedule_is_fixed_and_what_is_too_late_is_skipped() {
+    fn the_schedule_is_fixed_and_late_turns_are_skipped() {
         assert!(Pace::new(0.0).is_none());
         let pace = Pace::new(1000.0).unwrap();
         assert_eq!(pace.due(0), Duration::ZERO);

@@ -74,7 +74,7 @@ pub fn sections(result: &DataplaneResult) -> Result<Vec<Markup>, ReportError> {
     Ok(sections)
 }
 
-fn told(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
+fn describe(experiment: DataplaneExperiment) -> (&'static str, &'static str) {
     match experiment {
         DataplaneExperiment::Unloaded => (
             "Unloaded echo",
@@ -249,7 +249,7 @@ fn one(
     service: &[&DataplaneService],
     congestion: &str,
 ) -> Result<Markup, ReportError> {
-    let (title, text) = told(experiment);
+    let (title, text) = describe(experiment);
     let plot = plots::of(experiment, rows)?;
     let bars: Option<(&str, Value)> = match experiment {
         DataplaneExperiment::Unloaded | DataplaneExperiment::Paced => {

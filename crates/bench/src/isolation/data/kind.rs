@@ -119,13 +119,13 @@ impl Scenario {
     /// `unrestricted` with each level of b.
     pub fn paper() -> Vec<Scenario> {
         let baselines = Level::ALL.iter().map(|a| Scenario { a: *a, b: None });
-        let contended = Level::ALL[..3].iter().flat_map(|a| beside(*a));
+        let contended = Level::ALL[..3].iter().flat_map(|a| with_neighbours(*a));
         baselines.chain(contended).collect()
     }
 
     /// The four scenarios that the paper's text implies: an unrestricted a with each level of b.
     pub fn unrestricted() -> Vec<Scenario> {
-        beside(Level::Unrestricted).collect()
+        with_neighbours(Level::Unrestricted).collect()
     }
 
     /// All 20 scenarios, numbered as in [`Scenario::number`].
@@ -147,7 +147,7 @@ impl Scenario {
     }
 }
 
-fn beside(a: Level) -> impl Iterator<Item = Scenario> {
+fn with_neighbours(a: Level) -> impl Iterator<Item = Scenario> {
     Level::ALL.iter().map(move |b| Scenario { a, b: Some(*b) })
 }
 
@@ -166,8 +166,8 @@ impl std::str::FromStr for Scenario {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Scenario, String> {
-        let known = Scenario::all();
-        known
+        let scenarios = Scenario::all();
+        scenarios
             .iter()
             .copied()
             .find(|s| s.to_string() == text)

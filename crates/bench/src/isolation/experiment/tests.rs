@@ -41,7 +41,7 @@ fn a_file_is_the_experiment() {
 
 /// Promise 44.
 #[test]
-fn the_order_is_drawn_block_by_block_and_the_same_for_one_seed() {
+fn one_seed_draws_one_order_block_by_block() {
     let experiment = Experiment::quick();
     let cells = experiment.cells();
     assert_eq!(cells, experiment.cells());
@@ -127,7 +127,7 @@ fn mistakes_are_reported_with_line_and_column() {
 
 /// Promise 46.
 #[test]
-fn a_generator_of_the_host_is_taken_where_it_can_work() {
+fn a_generator_of_the_host_is_used_where_it_works() {
     let text = WHOLE
         .replace("[cpu, network]", "[cpu]")
         .replace("seed: 7", "generator: stress-ng");
@@ -181,11 +181,11 @@ fn the_quick_matrix_takes_about_ten_minutes() {
     let quick = Experiment::quick();
     let cells = quick.cells();
     let window = (quick.warmup.0 + quick.measure.0).as_secs_f64();
-    let beside = |c: &CellKey| match c.resource {
+    let overhead_s = |c: &CellKey| match c.resource {
         Resource::Memory => 1.3,
         _ => 0.13,
     };
-    let measured: f64 = cells.iter().map(|c| window + beside(c)).sum();
+    let measured: f64 = cells.iter().map(|c| window + overhead_s(c)).sum();
     let starts = f64::from(quick.repetitions) * quick.resources.len() as f64 * 5.0;
     let minutes = (measured + starts) / 60.0;
     assert!(minutes > 6.0 && minutes < 11.0, "{minutes}");

@@ -1,7 +1,7 @@
 //! fio: blocks of a file. Its figures include the warm-up.
 
 use super::Generator;
-use crate::isolation::guest::Done;
+use crate::isolation::guest::LoadFigures;
 use crate::isolation::levels::{DISK_THREADS, Load, WRITE_PCT};
 use serde_json::Value;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl Generator for Fio {
     }
 
     /// Reads fio's JSON: reads and writes together.
-    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<Done, String> {
+    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
         // Notes may precede the JSON.
         let from = output.find('{').ok_or("fio said nothing")?;
         let json = serde_json::Deserializer::from_str(&output[from..]).into_iter::<Value>();
@@ -94,7 +94,7 @@ impl Generator for Fio {
             return Err("fio did nothing in its window".to_owned());
         }
         let percentile = |q: &str| Some(mixed["lat_ns"]["percentile"][q].as_f64()? / 1e3);
-        Ok(Done {
+        Ok(LoadFigures {
             window_s: runtime_ms / 1e3,
             ops: ops as u64,
             bytes: bytes as u64,

@@ -6,9 +6,9 @@
 use super::program::Program;
 use super::{Generator, whole_seconds};
 use crate::error::BenchError;
-use crate::isolation::guest::Done;
+use crate::isolation::guest::LoadFigures;
 use crate::isolation::levels::{DATAGRAM_BYTES, Load};
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -44,13 +44,18 @@ impl Generator for Iperf3 {
         Some(line.split_whitespace().map(str::to_owned).collect())
     }
 
-    fn done(&self, output: &str, warmup: Duration, measure: Duration) -> Result<Done, String> {
+    fn done(
+        &self,
+        output: &str,
+        warmup: Duration,
+        measure: Duration,
+    ) -> Result<LoadFigures, String> {
         within(output, warmup, measure)
     }
 }
 
 /// Bytes and datagrams of the intervals within the window.
-fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, String> {
+fn within(output: &str, warmup: Duration, measure: Duration) -> Result<LoadFigures, String> {
     let report: Value =
         serde_json::from_str(output).map_err(|_| "iperf3's report is not JSON".to_owned())?;
     let own = report["error"].as_str();
@@ -80,11 +85,11 @@ fn within(output: &str, warmup: Duration, measure: Duration) -> Result<Done, Str
             |own| format!("iperf3 says '{own}'"),
         ));
     }
-    Ok(Done {
+    Ok(LoadFigures {
         window_s: seconds,
         ops: (bytes / f64::from(DATAGRAM_BYTES)) as u64,
         bytes: bytes as u64,
-        ..Done::default()
+        ..LoadFigures::default()
     })
 }
 
@@ -96,7 +101,7 @@ pub(in crate::isolation) struct Iperf3Sink {
 
 impl Iperf3Sink {
     /// Starts the server and waits until it listens.
-    pub fn start(testbed: &Testbed, port: u16) -> Result<Iperf3Sink, BenchError> {
+    pub fn start(testbed: &IsolationTestbed, port: u16) -> Result<Iperf3Sink, BenchError> {
         let mut command = testbed.in_peer(Path::new("iperf3"));
         command.args(["--server", "--one-off", "--json", "--interval", "0.1"]);
         command.args(["--port", &port.to_string()]);
@@ -126,7 +131,7 @@ impl Iperf3Sink {
     }
 
     /// Figures of the server after its client's end; `None` if it does not end within `patience`.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let Some(output) = self.program.output(Instant::now() + patience)? else {
             return Ok(None);
         };

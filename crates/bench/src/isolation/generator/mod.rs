@@ -12,7 +12,7 @@ mod stress_ng;
 
 pub(super) use iperf3::Iperf3Sink;
 
-use super::guest::Done;
+use super::guest::LoadFigures;
 use super::levels::Load;
 use super::runtime::{Tenant, first_line};
 use crate::error::BenchError;
@@ -31,7 +31,12 @@ trait Generator {
     fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>>;
 
     /// Reads the figures of the window from the program's output.
-    fn done(&self, output: &str, warmup: Duration, measure: Duration) -> Result<Done, String>;
+    fn done(
+        &self,
+        output: &str,
+        warmup: Duration,
+        measure: Duration,
+    ) -> Result<LoadFigures, String>;
 }
 
 /// Generator of a kind; `None` for our own, which is no program of the host.
@@ -138,7 +143,7 @@ impl Foreign {
     }
 
     /// Waits at most `patience` for its end; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<Done>, BenchError> {
+    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let deadline = Instant::now() + patience;
         let Some(running) = &mut self.running else {
             return Err(BenchError::Worker {

@@ -1,7 +1,7 @@
 //! Program that runs to its end, with its whole output.
 
 use crate::error::BenchError;
-use crate::spoken::Spoken;
+use crate::line_process::LineProcess;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::io::Read;
@@ -16,7 +16,7 @@ const MOST_OUTPUT: u64 = 16 << 20;
 
 /// Running program. Dropping it kills it with its children.
 pub(super) struct Program {
-    child: Spoken,
+    child: LineProcess,
     text: Option<JoinHandle<String>>,
     words: Option<JoinHandle<String>>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Output {
 impl Program {
     /// Starts `command`. Errors call it `name`.
     pub fn start(name: &str, mut command: Command) -> Result<Program, BenchError> {
-        let mut child = Spoken::start(name, &mut command)?;
+        let mut child = LineProcess::start(name, &mut command)?;
         child.hang_up();
         Ok(Program {
             text: child.stdout().map(read),

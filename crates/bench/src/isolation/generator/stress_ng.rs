@@ -2,7 +2,7 @@
 //! other. Its figures include the warm-up.
 
 use super::{Generator, whole_seconds};
-use crate::isolation::guest::Done;
+use crate::isolation::guest::LoadFigures;
 use crate::isolation::levels::Load;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Generator for StressNg {
         Some(words.map(str::to_owned).collect())
     }
 
-    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<Done, String> {
+    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
         let value = |key: &str| {
             let mut lines = output.lines().map(str::trim_start);
             let text = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -49,10 +49,10 @@ impl Generator for StressNg {
         if window_s == 0.0 {
             return Err("stress-ng did not run".to_owned());
         }
-        Ok(Done {
+        Ok(LoadFigures {
             window_s,
             ops: ops as u64,
-            ..Done::default()
+            ..LoadFigures::default()
         })
     }
 }

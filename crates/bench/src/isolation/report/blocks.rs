@@ -9,11 +9,11 @@ use crate::stats;
 use maud::{Markup, html};
 
 /// Chart with a dot for each block, and the outliers in words; empty if a has no baseline.
-pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
+pub fn of(run: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let mut outliers = Vec::new();
     let mut rows = Vec::new();
     for row in &table.rows {
-        let mine = samples(kept, table, row.scenario);
+        let mine = samples(run, table, row.scenario);
         let alone = table
             .rows
             .iter()
@@ -58,7 +58,7 @@ pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, Rep
         references: vec![(100.0, "alone")],
         rows,
     };
-    let told = match outliers.as_slice() {
+    let outlier_text = match outliers.as_slice() {
         [] => "No block lies beyond one and a half interquartile ranges from its scenario's \
                quartiles."
             .to_owned(),
@@ -68,16 +68,16 @@ pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, Rep
             some.join(", ")
         ),
     };
-    Ok(html! { div.charts { (figure("Every block", &chart.svg()?)) } p.lead { (told) } })
+    Ok(html! { div.charts { (figure("Every block", &chart.svg()?)) } p.lead { (outlier_text) } })
 }
 
 fn samples<'a>(
-    kept: &'a IsolationSamples,
+    run: &'a IsolationSamples,
     table: &IsolationTable,
     scenario: Scenario,
 ) -> Vec<&'a IsolationSample> {
     let wanted = (table.runtime, table.protection, table.resource, scenario);
-    let all = kept.samples.iter();
+    let all = run.samples.iter();
     all.filter(|s| {
         (
             s.key.runtime,

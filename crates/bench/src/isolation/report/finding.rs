@@ -1,8 +1,8 @@
 //! Finding of an isolation run: the largest harm, and its certainty.
 
 use super::protection;
-use crate::data::{Bound, Estimate, Verdict};
-use crate::evidence::{Largest, judge, largest};
+use crate::data::{Estimate, GoalBound, Verdict};
+use crate::evidence::{LargestHarm, judge, largest};
 use crate::isolation::data::{
     DISTURBING_STEAL, IsolationResult, IsolationRow, IsolationSamples, IsolationTable, Protection,
 };
@@ -59,8 +59,8 @@ fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
         let why = "not measured: no cell with a neighbour has one without it to compare with";
         return vec![format!("What a tenant loses to its neighbour was {why}.")];
     }
-    let tolerated = Bound::AtMost(LOSS_TOLERATED_PCT);
-    let told = |((t, row), loss): (Cell<'_>, &Estimate)| {
+    let tolerated = GoalBound::AtMost(LOSS_TOLERATED_PCT);
+    let describe = |((t, row), loss): (Cell<'_>, &Estimate)| {
         format!(
             "Under {}, tenant a lost {}% of its {} performance in {} ({}).",
             t.runtime,
@@ -71,7 +71,7 @@ fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
         )
     };
     let limit = LOSS_TOLERATED_PCT;
-    let mut text = headlines(largest(&cases, tolerated), told, &|worst| {
+    let mut text = headlines(largest(&cases, tolerated), describe, &|worst| {
         format!("No tenant lost more than {limit}% of its performance to its neighbour. {worst}")
     });
     if is_busy {
@@ -96,7 +96,7 @@ fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
 
 fn slower(contended: &[Cell<'_>]) -> Vec<String> {
     let cases = cases(contended, |row| row.p99_factor.as_ref());
-    let told = |((t, row), grown): (Cell<'_>, &Estimate)| {
+    let describe = |((t, row), grown): (Cell<'_>, &Estimate)| {
         format!(
             "Under {}, the 99th percentile of tenant a's {} operations was {} of that alone in {} \
              ({}).",
@@ -107,34 +107,34 @@ fn slower(contended: &[Cell<'_>]) -> Vec<String> {
             certainty(grown)
         )
     };
-    let bound = Bound::AtMost(P99_FACTOR_TOLERATED);
+    let bound = GoalBound::AtMost(P99_FACTOR_TOLERATED);
     let mut found = largest(&cases, bound);
     // The table has the doubtful cases whose median is on the good side.
     found.doubtful = found.doubtful.filter(|(_, e)| !bound.admits(e.median));
     found.harmless = None;
-    headlines(found, told, &|worst| worst)
+    headlines(found, describe, &|worst| worst)
 }
 
 /// Headlines of a search: the proved harm first, then a larger one that is in doubt.
 fn headlines<'a>(
-    found: Largest<'a, Cell<'a>>,
-    told: impl Fn((Cell<'a>, &'a Estimate)) -> String,
+    found: LargestHarm<'a, Cell<'a>>,
+    describe: impl Fn((Cell<'a>, &'a Estimate)) -> String,
     harmless: &dyn Fn(String) -> String,
 ) -> Vec<String> {
     let is_first = found.proved.is_none();
-    let proved = found.proved.map(&told);
-    let doubtful = found.doubtful.map(&told).map(|text| match is_first {
+    let proved = found.proved.map(&describe);
+    let doubtful = found.doubtful.map(&describe).map(|text| match is_first {
         true => format!("Inconclusive, and the largest: {text}"),
         false => format!("Larger, but inconclusive: {text}"),
     });
-    let calm = found.harmless.map(&told).map(harmless);
+    let calm = found.harmless.map(&describe).map(harmless);
     proved.into_iter().chain(doubtful).chain(calm).collect()
 }
 
 /// Numbers of cells that the hypervisor disturbed and of repeated measurements; `None` if there are
 /// none.
-fn stolen(kept: &IsolationSamples, result: &IsolationResult) -> Option<String> {
-    let disturbed = kept.samples.iter().filter(|s| s.disturbed()).count();
+fn stolen(run: &IsolationSamples, result: &IsolationResult) -> Option<String> {
+    let disturbed = run.samples.iter().filter(|s| s.disturbed()).count();
     if disturbed == 0 && result.repeated == 0 {
         return None;
     }
@@ -146,7 +146,7 @@ fn stolen(kept: &IsolationSamples, result: &IsolationResult) -> Option<String> {
         _ => format!(
             "In {disturbed} of {} measured cells the hypervisor took more than {} of the CPUs \
              (steal time): their losses may be its own. Measure again when the host is calm.",
-            kept.samples.len(),
+            run.samples.len(),
             share(DISTURBING_STEAL)
         ),
     };

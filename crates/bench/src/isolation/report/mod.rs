@@ -71,9 +71,9 @@ impl Outcome for IsolationResult {
 }
 
 /// All sections of the report.
-fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
+fn sections(run: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Markup>, ReportError> {
     let mut sections = Vec::new();
-    let experiment = kept.experiment.as_deref();
+    let experiment = run.experiment.as_deref();
     let generator = experiment.map_or_else(GeneratorKind::default, |e| e.generator);
     sections.extend(across::runtimes(result));
     sections.extend(protection::comparison(result)?);
@@ -81,7 +81,7 @@ fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Mar
         let lead = "Loss of tenant a's performance by its own level and its neighbour's. A dot \
             marks what may be noise: the 95% interval holds 0, or fewer than five blocks give \
             none. Levels: u undercommitted, s saturated, o overcommitted, f unrestricted.";
-        let (blocks, over_time) = (blocks::of(kept, of)?, series::of(kept, of)?);
+        let (blocks, over_time) = (blocks::of(run, of)?, series::of(run, of)?);
         let inside = html! {
             (heat::map(of))
             (over_time)
@@ -97,18 +97,18 @@ fn sections(kept: &IsolationSamples, result: &IsolationResult) -> Result<Vec<Mar
     sections.extend(not_measured(
         result.unavailable.iter().chain(&result.failed),
     ));
-    sections.push(method(kept, result));
+    sections.push(method(run, result));
     Ok(sections)
 }
 
 /// Section about the method and the environment.
-fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
-    let mut disk = kept
+fn method(run: &IsolationSamples, result: &IsolationResult) -> Markup {
+    let mut disk = run
         .samples
         .iter()
         .filter(|s| s.limit > 0.0 && s.key.resource.is_disk());
     let measured = disk.next().map(|s| s.limit);
-    let told = kept.experiment.as_deref().map(|e| {
+    let setup = run.experiment.as_deref().map(|e| {
         let iops = e.limits.disk_iops.map(f64::from).or(measured);
         let iops = iops.map_or("a quarter of the disk's".to_owned(), number);
         format!(
@@ -134,7 +134,7 @@ fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
         )
     });
     let with_flood = |e: &&Experiment| e.resources.contains(&Resource::NetworkCpu);
-    let flood = kept.experiment.as_deref().filter(with_flood).map(|e| {
+    let flood = run.experiment.as_deref().filter(with_flood).map(|e| {
         format!(
             "For network CPU, a computes, and b receives {} small datagrams a second at level s, a \
              fifth of that at u, twice that at o.",
@@ -161,7 +161,7 @@ fn method(kept: &IsolationSamples, result: &IsolationResult) -> Markup {
         "Method",
         "",
         html! {
-            @for text in told.iter().chain(&flood).chain(&cost) { p.lead { (text) } }
+            @for text in setup.iter().chain(&flood).chain(&cost) { p.lead { (text) } }
             p.lead {
                 "I_plr is 100·|a − a′| ÷ a, I_ulr |a − a′| in points (half of it for CPU), as the \
                  paper's tables have them: without a sign. The losses next to them are signed, \

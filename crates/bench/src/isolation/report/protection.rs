@@ -126,7 +126,10 @@ fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
                 number(100.0 - old_loss.median),
                 number(100.0 - new_loss.median)
             ),
-            lanes: vec![kept(old_loss, Tone::Caused), kept(new_loss, Tone::Paid)],
+            lanes: vec![
+                remaining_marks(old_loss, Tone::Caused),
+                remaining_marks(new_loss, Tone::Paid),
+            ],
         })
     });
     let rows: Vec<Row> = rows.collect();
@@ -150,10 +153,10 @@ fn chart(pair: &Pair<'_>) -> Result<Markup, ReportError> {
     })
 }
 
-fn kept(loss: &Estimate, tone: Tone) -> Vec<Mark> {
-    let kept = loss.map(|lost| 100.0 - lost);
-    let interval = Mark::of_estimate(&kept, tone);
-    let values = kept.values;
+fn remaining_marks(loss: &Estimate, tone: Tone) -> Vec<Mark> {
+    let remaining = loss.map(|lost| 100.0 - lost);
+    let interval = Mark::of_estimate(&remaining, tone);
+    let values = remaining.values;
     vec![Mark::Dots { values, tone }, interval]
 }
 

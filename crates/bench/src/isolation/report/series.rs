@@ -13,7 +13,7 @@ use maud::{Markup, html};
 const BLOCKS: usize = 10;
 
 /// Time series of the scenario with the largest loss, and of its baseline.
-pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
+pub fn of(run: &IsolationSamples, table: &IsolationTable) -> Result<Markup, ReportError> {
     let loss = |row: &&crate::isolation::data::IsolationRow| {
         row.performance_loss_pct
             .as_ref()
@@ -26,18 +26,18 @@ pub fn of(kept: &IsolationSamples, table: &IsolationTable) -> Result<Markup, Rep
     let mut pictures = Vec::new();
     for scenario in [worst.scenario.baseline(), worst.scenario] {
         let title = format!("{} over time: {scenario}", table.resource);
-        let svg = picture(kept, table, scenario).svg()?;
+        let svg = picture(run, table, scenario).svg()?;
         pictures.push(figure(&title, &svg));
     }
     Ok(html! { div.charts { @for picture in pictures { (picture) } } })
 }
 
-fn picture(kept: &IsolationSamples, table: &IsolationTable, scenario: Scenario) -> Plot {
+fn picture(run: &IsolationSamples, table: &IsolationTable, scenario: Scenario) -> Plot {
     let mine = |key: &CellKey| {
         (key.runtime, key.protection, key.resource, key.scenario)
             == (table.runtime, table.protection, table.resource, scenario)
     };
-    let cells: Vec<&IsolationSample> = kept
+    let cells: Vec<&IsolationSample> = run
         .samples
         .iter()
         .filter(|s| mine(&s.key))

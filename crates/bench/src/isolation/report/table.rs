@@ -1,6 +1,6 @@
 //! Table of Volpert et al. (ICPE 2023), with intervals.
 
-use crate::data::{Bound, Verdict};
+use crate::data::{GoalBound, Verdict};
 use crate::evidence::judge;
 use crate::isolation::data::{GeneratorKind, IsolationRow, IsolationTable, Resource};
 use crate::isolation::goals::LOSS_TOLERATED_PCT;
@@ -67,7 +67,7 @@ pub fn points(value: f64) -> String {
 /// Whether it is proved that a lost more than the tolerated part.
 fn is_loss(row: &IsolationRow) -> bool {
     let loss = row.performance_loss_pct.as_ref();
-    loss.is_some_and(|e| judge(Bound::AtMost(LOSS_TOLERATED_PCT), e) == Verdict::Missed)
+    loss.is_some_and(|e| judge(GoalBound::AtMost(LOSS_TOLERATED_PCT), e) == Verdict::Missed)
 }
 
 /// Short name such as `a_s b_f`, with subscripts as in the paper.

@@ -3,7 +3,7 @@
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
@@ -24,19 +24,22 @@ impl Runtime for Containerd {
         Ok(version)
     }
 
-    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        _testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
         let bundle = oci::bundle(testbed, spec, &mut undo)?;
         let id = bundle.id;
-        let gone = id.clone();
+        let container = id.clone();
         undo.push(format!("container {id}"), move || {
             // Errors are ignored: `--rm` may have removed the container before.
             for command in ["tasks kill --signal SIGKILL", "containers delete"] {
-                let _gone = run(&format!("ctr --namespace cofferdam {command} {gone}"));
+                let _gone = run(&format!("ctr --namespace cofferdam {command} {container}"));
             }
             Ok::<_, LabError>(())
         });

@@ -5,7 +5,7 @@
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec};
 use crate::error::BenchError;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::{LabError, run};
 use std::process::Command;
 
@@ -26,13 +26,16 @@ impl Runtime for Docker {
         Ok(format!("docker {}", version.trim()))
     }
 
-    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         let (image, digest) = Image::import("docker", testbed, testbed.container("image"))?;
         self.image = Some(image);
         Ok(Some(("docker".to_owned(), digest)))
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         if spec.network {
             return Err(BenchError::Unsupported(
                 "docker's bridge is in the host's own network, which this benchmark leaves alone: \

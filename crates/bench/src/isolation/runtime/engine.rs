@@ -4,7 +4,7 @@ use super::{Limit, START, Tenant, TenantSpec, contained, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::podman::import;
 use cofferdam_lab::{UndoStack, run};
 use std::process::Command;
@@ -19,7 +19,7 @@ impl Image {
     /// Imports the generator's root directory as image `name`. Returns the image and its id.
     pub fn import(
         engine: &'static str,
-        testbed: &Testbed,
+        testbed: &IsolationTestbed,
         name: String,
     ) -> Result<(Image, String), BenchError> {
         let archive = oci::archive(testbed, &format!("{engine}-image"))?;
@@ -50,15 +50,19 @@ pub(super) struct Engine<'a> {
 
 impl Engine<'_> {
     /// Runs the generator in a container with the limit of `spec`.
-    pub fn start(mut self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    pub fn start(
+        mut self,
+        testbed: &IsolationTestbed,
+        spec: &TenantSpec,
+    ) -> Result<Tenant, BenchError> {
         let image = self.image.ok_or_else(|| {
             BenchError::Unsupported(format!("{}'s image was not made", self.program))
         })?;
         let mut undo = UndoStack::default();
         let data = testbed.tenant_dir(&spec.name)?;
         let name = testbed.container(&spec.name);
-        let gone = format!("{} {name}", self.remove);
-        undo.push(format!("container {name}"), move || run(&gone));
+        let remove = format!("{} {name}", self.remove);
+        undo.push(format!("container {name}"), move || run(&remove));
         self.command
             .args(["run", "--rm", "--interactive", "--log-driver", "none"])
             .args(["--name", &name])

@@ -10,7 +10,7 @@ use crate::cluster::{Node, PodSpec};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use crate::topology::forwards;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::cgroup::layout;
@@ -36,13 +36,16 @@ impl Runtime for Kubernetes {
         Node::this()?.version()
     }
 
-    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         self.node = Some(Node::this()?);
         testbed.join_node()?;
         Ok(None)
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let node = self.node.as_ref().ok_or_else(|| {
             BenchError::Unsupported("the cluster's node was not looked at".to_owned())
         })?;

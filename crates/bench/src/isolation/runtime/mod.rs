@@ -13,7 +13,7 @@ mod runc;
 
 use super::guest::Guest;
 use super::tenant::{Limit, TenantSpec};
-use super::testbed::Testbed;
+use super::testbed::IsolationTestbed;
 use crate::error::BenchError;
 use crate::isolation::data::RuntimeKind;
 use cofferdam_lab::UndoStack;
@@ -54,10 +54,13 @@ pub(super) trait Runtime {
 
     /// Prepares images and root directories, once before the first tenant. Returns an image and its
     /// digest.
-    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError>;
+    fn prepare(
+        &mut self,
+        testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError>;
 
     /// Starts a tenant.
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError>;
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError>;
 }
 
 /// Runtime of this kind.

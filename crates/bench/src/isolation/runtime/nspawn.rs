@@ -6,7 +6,7 @@ use super::process::placed;
 use super::{Runtime, START, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use crate::isolation::{groups, load};
 use cofferdam_lab::UndoStack;
 
@@ -18,11 +18,14 @@ impl Runtime for Nspawn {
         first_line("systemd-nspawn --version")
     }
 
-    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        _testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
         let cgroups = groups::make_limited(&testbed.tag, spec, &mut undo)?;
         groups::take_named(&testbed.tag, spec, &mut undo)?;

@@ -3,7 +3,7 @@
 use super::{Limit, TenantSpec};
 use crate::error::BenchError;
 use crate::isolation::load;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::run;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const PERIOD_US: u64 = 100_000;
 pub(super) const DATA: &str = "/data";
 
 /// Makes a root directory with only the load generator and the mount points.
-pub(super) fn root(testbed: &Testbed, dir: &Path) -> Result<PathBuf, BenchError> {
+pub(super) fn root(testbed: &IsolationTestbed, dir: &Path) -> Result<PathBuf, BenchError> {
     let root = dir.join("rootfs");
     for place in ["dev", "proc", "sys", "data", "tmp", "etc", "usr", "run"] {
         make(&root.join(place))?;
@@ -28,7 +28,7 @@ pub(super) fn root(testbed: &Testbed, dir: &Path) -> Result<PathBuf, BenchError>
 
 /// Packs the root directory as the only layer of an image. Owners and times are fixed, so the same
 /// generator has the same digest on every host.
-pub(super) fn archive(testbed: &Testbed, name: &str) -> Result<PathBuf, BenchError> {
+pub(super) fn archive(testbed: &IsolationTestbed, name: &str) -> Result<PathBuf, BenchError> {
     let dir = testbed.tenant_dir(name)?;
     let root = root(testbed, &dir)?;
     let archive = dir.join("image.tar");
@@ -57,7 +57,7 @@ pub(super) struct Bundle {
 
 /// Makes a tenant's network, its directory and its bundle.
 pub(super) fn bundle(
-    testbed: &Testbed,
+    testbed: &IsolationTestbed,
     spec: &TenantSpec,
     undo: &mut UndoStack,
 ) -> Result<Bundle, BenchError> {

@@ -3,7 +3,7 @@
 use super::engine::{Engine, Image};
 use super::{Runtime, Tenant, TenantSpec, first_line};
 use crate::error::BenchError;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::run;
 
 /// Runtime podman with one of its OCI runtimes.
@@ -38,7 +38,10 @@ impl Runtime for Podman {
         Ok(format!("{podman}, {oci}"))
     }
 
-    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         let name = format!("localhost/{}", testbed.container(self.oci));
         let (image, _) = Image::import("podman", testbed, name)?;
         // Digest of the layer: that of the image would contain the time of the import.
@@ -51,7 +54,7 @@ impl Runtime for Podman {
         Ok(Some(("podman".to_owned(), digest)))
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut command = testbed.in_router("podman");
         command.args(["--runtime", self.oci]);
         // conmon writes a file 'oom' to its working directory if a v1 cgroup runs out of memory.

@@ -4,7 +4,7 @@ use super::{Runtime, START, Tenant, TenantSpec};
 use crate::error::BenchError;
 use crate::isolation::groups;
 use crate::isolation::guest::Guest;
-use crate::isolation::testbed::{TenantNet, Testbed};
+use crate::isolation::testbed::{IsolationTestbed, TenantNet};
 use cofferdam_lab::place::Spot;
 use cofferdam_lab::{LabError, UndoStack};
 use std::path::PathBuf;
@@ -18,11 +18,14 @@ impl Runtime for Process {
         Ok(format!("cofferdam {}", env!("CARGO_PKG_VERSION")))
     }
 
-    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        _testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
         let cgroups = groups::make_limited(&testbed.tag, spec, &mut undo)?;
         let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;

@@ -3,7 +3,7 @@
 use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
-use crate::isolation::testbed::Testbed;
+use crate::isolation::testbed::IsolationTestbed;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::run;
 use std::process::Command;
@@ -44,11 +44,14 @@ impl Runtime for Bundle {
         first_line(&format!("{} --version", self.program))
     }
 
-    fn prepare(&mut self, _testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        _testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         Ok(None)
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let mut undo = UndoStack::default();
         let bundle = oci::bundle(testbed, spec, &mut undo)?;
         let id = bundle.id;
@@ -61,9 +64,9 @@ impl Runtime for Bundle {
             network.unwrap_or_default(),
             state.display()
         );
-        let (gone, delete) = (id.clone(), base.clone());
+        let (container, delete) = (id.clone(), base.clone());
         undo.push(format!("container {id}"), move || {
-            run(&format!("{delete} delete --force {gone}"))
+            run(&format!("{delete} delete --force {container}"))
         });
         let mut words = base.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or(self.program));

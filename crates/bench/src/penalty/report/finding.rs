@@ -1,6 +1,6 @@
 //! Headline of a penalty run and of the demo.
 
-use crate::data::{Bound, CellResult, Direction, Metric, Role, TreatedResult, Verdict};
+use crate::data::{CellResult, Direction, GoalBound, Metric, Role, TreatedResult, Verdict};
 use crate::evidence::{judge, largest};
 use crate::penalty::goals::FAIR;
 use crate::report::format::{certainty, factor, path, share, traffic};
@@ -10,7 +10,7 @@ use crate::run::RunData;
 /// Sentences about the largest harm, its offender, and the effect of enforcement.
 pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
-    let fair = Bound::AtMost(FAIR);
+    let fair = GoalBound::AtMost(FAIR);
     let found = largest(&cases, fair);
     let Some(worst) = worst(cells) else {
         return vec!["Not measured: no cell was completed.".to_owned()];
@@ -46,7 +46,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
 /// Cell with the largest harm; a proved harm comes first.
 pub fn worst(cells: &[CellResult]) -> Option<&CellResult> {
     let cases: Vec<_> = cells.iter().map(|c| (c, &c.penalty)).collect();
-    let found = largest(&cases, Bound::AtMost(FAIR));
+    let found = largest(&cases, GoalBound::AtMost(FAIR));
     let first = found.proved.or(found.doubtful).or(found.harmless);
     let worst = first.or_else(|| cases.first().cloned());
     worst.map(|(cell, _)| cell)

@@ -164,9 +164,10 @@ fn meet(one: Area, other: Area) -> bool {
     one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
+/// No reference line crosses a text, and no name covers another name.
 /// Promise 45.
 #[test]
-fn no_reference_line_goes_through_a_text_and_no_name_covers_another() {
+fn lines_and_names_never_cover_a_text() {
     let mut seen = 0;
     for (kind, page) in pages() {
         for svg in page.split("<svg ").skip(1) {
@@ -221,7 +222,7 @@ fn every_time_chart_has_ticks_on_both_axes() {
 
 /// Promise 45.
 #[test]
-fn what_a_colour_means_has_a_shape_and_a_name_in_the_legend() {
+fn the_legend_names_every_colour_and_its_shape() {
     let of = |kind: &str| pages().into_iter().find(|(k, _)| *k == kind).unwrap().1;
     for (kind, names) in [
         ("enforced", ["vanilla", "with Cofferdam enforcing"]),

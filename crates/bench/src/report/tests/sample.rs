@@ -95,21 +95,21 @@ pub fn write(run: &RunData, dir: &std::path::Path) {
     let lines = |values: Vec<String>| values.into_iter().map(|l| l + "\n").collect::<String>();
     let json = |v: &dyn erased::Json| v.json();
     let samples = match &run.samples {
-        RunSamples::Accounting(kept) => kept.iter().map(|p| json(p)).collect(),
-        RunSamples::Reservation(kept) => kept.iter().map(|s| json(s)).collect(),
-        RunSamples::Simulation(kept) => kept.iter().map(|s| json(s)).collect(),
-        RunSamples::Isolation(kept) => {
-            let experiment = json(kept.experiment.as_ref().unwrap());
+        RunSamples::Accounting(samples) => samples.iter().map(|p| json(p)).collect(),
+        RunSamples::Reservation(samples) => samples.iter().map(|s| json(s)).collect(),
+        RunSamples::Simulation(samples) => samples.iter().map(|s| json(s)).collect(),
+        RunSamples::Isolation(samples) => {
+            let experiment = json(samples.experiment.as_ref().unwrap());
             std::fs::write(dir.join(EXPERIMENT), experiment).unwrap();
-            let all = kept.samples.iter().chain(&kept.repeated);
+            let all = samples.samples.iter().chain(&samples.repeated);
             all.map(|s| json(s)).collect()
         }
-        RunSamples::Latency(Unread)
-        | RunSamples::Dataplane(Unread)
-        | RunSamples::Agent(Unread)
-        | RunSamples::History(Unread) => Vec::new(),
-        RunSamples::Demo(kept) => kept.flood.iter().map(|s| json(s)).collect(),
-        RunSamples::Penalty(kept) => kept.samples.iter().map(|s| json(s)).collect(),
+        RunSamples::Latency(UnreadSamples)
+        | RunSamples::Dataplane(UnreadSamples)
+        | RunSamples::Agent(UnreadSamples)
+        | RunSamples::History(UnreadSamples) => Vec::new(),
+        RunSamples::Demo(samples) => samples.flood.iter().map(|s| json(s)).collect(),
+        RunSamples::Penalty(samples) => samples.samples.iter().map(|s| json(s)).collect(),
     };
     std::fs::write(dir.join("manifest.json"), json(&run.manifest)).unwrap();
     std::fs::write(dir.join("samples.jsonl"), lines(samples)).unwrap();

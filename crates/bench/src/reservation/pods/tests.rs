@@ -61,12 +61,15 @@ fn the_agents_status_tells_of_one_container_or_of_none() {
         { "cgroup_path": "/target", "degraded": [{ "text": "no CPU is left" }],
           "reservation": { "own_cpus": [1], "lendings": 3 } },
     ] });
-    let it = told(&status, "/target").unwrap();
+    let it = target_status(&status, "/target").unwrap();
     assert_eq!((it.own_cpus, it.lendings), (1, 3));
     assert_eq!(it.degraded, ["no CPU is left"]);
-    assert_eq!(told(&status, "/other"), Some(Told::default()));
-    assert_eq!(told(&status, "/none"), None);
+    assert_eq!(
+        target_status(&status, "/other"),
+        Some(TargetStatus::default())
+    );
+    assert_eq!(target_status(&status, "/none"), None);
     for malformed in [json!({}), json!([]), json!({ "containers": [7] })] {
-        assert_eq!(told(&malformed, "/target"), None);
+        assert_eq!(target_status(&malformed, "/target"), None);
     }
 }

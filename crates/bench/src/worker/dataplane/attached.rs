@@ -1,6 +1,6 @@
 //! Servers on the dataplane: inline, and in a process of their own.
 
-use super::service::Served;
+use super::service::DataplaneServer;
 use super::work::Work;
 use super::{Args, Control, Failure, Idle, OF_ROOT, ServerReport, Setup, config, engine, report};
 use cofferdam_dataplane::{EventLoop, Session, Stage, Tally, compiled, status};
@@ -36,7 +36,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
     args.finish()?;
     let (_device, mut engine) = engine(&setup, None)?;
     let session = engine.inline().map_err(|e| e.to_string())?;
-    let mut served = Served::new(work, port, ports);
+    let mut served = DataplaneServer::new(work, port, ports);
     // A loop that sleeps would not notice the end.
     served.ticks = adapts.then_some(TICK);
     let mut event_loop = EventLoop::new(session, served);
@@ -85,7 +85,7 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
     let config = config(&setup, &socket, &cores, idle, OF_ROOT)?;
     control.start()?;
     let stop = Arc::new(AtomicBool::new(false));
-    let mut told = ServerReport::default();
+    let mut server_report = ServerReport::default();
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| {
             while !control.done() && !stop.load(Ordering::Relaxed) {
@@ -102,10 +102,10 @@ pub(super) fn dataplane(mut args: Args, control: &mut Control) -> Result<(), Fai
             .map_err(|_| "a thread panicked".to_owned())?;
         outcome.map_err(|e| e.to_string())?;
         let shown = shown.map_err(|e| e.to_string())?;
-        told = of_status(&shown);
+        server_report = of_status(&shown);
         Ok::<(), Failure>(())
     })?;
-    report(&told)
+    report(&server_report)
 }
 
 /// Runs the application. Counts requests. Arguments: `--socket PATH --port P --ports N --work W`.
@@ -124,9 +124,9 @@ pub(super) fn attached(mut args: Args, control: &mut Control) -> Result<(), Fail
             Err(e) => return Err(e.to_string()),
         }
     };
-    let mut event_loop = EventLoop::new(session, Served::new(work, port, ports));
+    let mut event_loop = EventLoop::new(session, DataplaneServer::new(work, port, ports));
     let mut counted = 0;
-    let stopped = |served: &mut Served| {
+    let stopped = |served: &mut DataplaneServer| {
         let requests = served.requests();
         control.count(requests - counted, 0);
         counted = requests;

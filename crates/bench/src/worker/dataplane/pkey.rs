@@ -1,7 +1,7 @@
 //! Server on the dataplane, behind protection keys.
 
 use super::attached::of_status;
-use super::service::Served;
+use super::service::DataplaneServer;
 use super::work::Work;
 use super::{Args, Control, Failure, Idle, Setup, config, report};
 use crate::worker::control::Counter;
@@ -18,13 +18,13 @@ const OF_NOBODY: &str = "user = \"65534\"\ndomain = \"pkey\"\nprogram = \"echo 0
 static MADE_OF: OnceLock<(Work, u16, u16, Counter)> = OnceLock::new();
 
 /// Server that counts its requests in the worker's counters.
-struct Counted {
-    served: Served,
+struct CountedServer {
+    served: DataplaneServer,
     counter: Counter,
     counted: u64,
 }
 
-impl Application for Counted {
+impl Application for CountedServer {
     fn start(&mut self, session: &mut Session) {
         self.served.start(session);
     }
@@ -47,8 +47,8 @@ impl Application for Counted {
 
 fn made() -> Box<dyn Application> {
     let (work, port, ports, counter) = MADE_OF.get().expect("set before the dataplane is run");
-    Box::new(Counted {
-        served: Served::new(*work, *port, *ports),
+    Box::new(CountedServer {
+        served: DataplaneServer::new(*work, *port, *ports),
         counter: counter.clone(),
         counted: 0,
     })

@@ -52,7 +52,7 @@ impl Service {
 }
 
 /// Server on the dataplane, at one port or several.
-pub(super) struct Served {
+pub(super) struct DataplaneServer {
     address: SocketAddr,
     ports: u16,
     message_bytes: u64,
@@ -66,8 +66,8 @@ enum Kind {
     Memcached(Box<Memcached>),
 }
 
-impl Served {
-    pub fn new(work: Work, port: u16, ports: u16) -> Served {
+impl DataplaneServer {
+    pub fn new(work: Work, port: u16, ports: u16) -> DataplaneServer {
         let address = SocketAddr::from(([0, 0, 0, 0], port));
         let (kind, bytes) = match work {
             Work::Echo(bytes) => (Kind::Echo(Echo::new(address)), bytes),
@@ -76,7 +76,7 @@ impl Served {
                 (Kind::Memcached(Box::new(server)), 1)
             }
         };
-        Served {
+        DataplaneServer {
             address,
             ports,
             message_bytes: u64::from(bytes),
@@ -94,7 +94,7 @@ impl Served {
     }
 }
 
-impl Served {
+impl DataplaneServer {
     fn tick(&self, session: &mut Session) {
         if let Some(period) = self.ticks {
             session.timer(period, 0);
@@ -102,7 +102,7 @@ impl Served {
     }
 }
 
-impl Application for Served {
+impl Application for DataplaneServer {
     fn start(&mut self, session: &mut Session) {
         match &mut self.kind {
             Kind::Echo(echo) => echo.start(session),

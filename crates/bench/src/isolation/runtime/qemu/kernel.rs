@@ -151,7 +151,7 @@ mod tests {
 
     /// Promise 43.
     #[test]
-    fn a_packed_module_is_unpacked_and_a_broken_one_is_named() {
+    fn modules_are_unpacked_and_broken_ones_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let module = dir.path().join("a.ko");
         fs::write(&module, b"content").unwrap();

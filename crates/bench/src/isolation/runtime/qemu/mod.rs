@@ -13,7 +13,7 @@ use super::{Limit, Runtime, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::host_facts;
 use crate::isolation::guest::Guest;
-use crate::isolation::testbed::{TenantNet, Testbed};
+use crate::isolation::testbed::{IsolationTestbed, TenantNet};
 use crate::isolation::{groups, load};
 use archive::Archive;
 use cofferdam_lab::UndoStack;
@@ -62,7 +62,10 @@ impl Runtime for Qemu {
         Ok(format!("{version}, Linux {}", kernel.version))
     }
 
-    fn prepare(&mut self, testbed: &Testbed) -> Result<Option<(String, String)>, BenchError> {
+    fn prepare(
+        &mut self,
+        testbed: &IsolationTestbed,
+    ) -> Result<Option<(String, String)>, BenchError> {
         let kernel = Kernel::find()?;
         let initrd = testbed.tenant_dir("qemu")?.join("initrd");
         write(&initrd, &root(testbed, &kernel)?)?;
@@ -79,7 +82,7 @@ impl Runtime for Qemu {
         Ok(Some((name, kernel.digest()?)))
     }
 
-    fn start(&self, testbed: &Testbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
+    fn start(&self, testbed: &IsolationTestbed, spec: &TenantSpec) -> Result<Tenant, BenchError> {
         let machine = self
             .machine
             .as_ref()
@@ -109,7 +112,7 @@ impl Runtime for Qemu {
             kernel_line = format!(
                 " cofferdam.address={}/24 cofferdam.gateway={}",
                 net.address,
-                Testbed::gateway()
+                IsolationTestbed::gateway()
             );
         }
         if spec.disk_bytes > 0 {
@@ -228,7 +231,7 @@ fn tap(net: &TenantNet) -> Result<(), BenchError> {
 }
 
 /// Initial file system of the machines: packed once, the same for every tenant.
-fn root(testbed: &Testbed, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
+fn root(testbed: &IsolationTestbed, kernel: &Kernel) -> Result<Vec<u8>, BenchError> {
     let mut archive = Archive::default();
     archive.directory("bin");
     archive.program("bin/busybox", &read(&busybox()?)?);

@@ -69,7 +69,7 @@ pub fn reservation() -> RunData {
                     to_alone: Some(judged),
                     cpu_got: five(1.0 / slow),
                     host_utilisation: five(0.985),
-                    entitled: Some(Entitled {
+                    entitled: Some(Entitlements {
                         entitled_cpus: estimate(&[1.0]),
                         forced_sharing_cpus: estimate(&[0.31 * (slow - 1.0)]),
                         phantom_cpus: estimate(&[0.2 * (slow - 1.0)]),

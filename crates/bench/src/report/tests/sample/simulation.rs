@@ -18,7 +18,7 @@ pub fn simulation() -> RunData {
     let case = |id: &str, apart: f64, disturbed| SimulationCaseResult {
         case: SimulationCase {
             id: id.to_owned(),
-            kept: data::Kept::Standard,
+            reservation: data::ReservationMode::Standard,
             tenants: vec![tenant("target", 100), tenant("n1", 400)],
         },
         rows: ["target", "n1"]

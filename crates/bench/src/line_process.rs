@@ -7,15 +7,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Running child with an open standard input. Dropping it kills it and waits for its end.
-pub(crate) struct Spoken {
+pub(crate) struct LineProcess {
     name: String,
     child: Process,
     stdin: Option<ChildStdin>,
 }
 
-impl Spoken {
+impl LineProcess {
     /// Starts `command` with piped input and outputs. Errors call it `name`.
-    pub fn start(name: &str, command: &mut Command) -> Result<Spoken, BenchError> {
+    pub fn start(name: &str, command: &mut Command) -> Result<LineProcess, BenchError> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -28,7 +28,7 @@ impl Spoken {
             reason: format!("{}: {e}", command.get_program().to_string_lossy()),
         })?;
         let stdin = child.stdin();
-        Ok(Spoken {
+        Ok(LineProcess {
             name: name.to_owned(),
             child,
             stdin,

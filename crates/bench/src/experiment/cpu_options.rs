@@ -2,4 +2,4 @@
 //! them.
 
 /// Options' names, for a message.
-pub(crate) const PLACED_BY: &str = "--victim-cpu and --peer-cpu";
+pub(crate) const CPU_OPTIONS: &str = "--victim-cpu and --peer-cpu";

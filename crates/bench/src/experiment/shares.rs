@@ -4,7 +4,7 @@ use crate::data::{LedgerContainer, LedgerRecord};
 
 /// Shares of one CPU, from a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Paid {
+pub(super) struct SampleShares {
     /// Network work that the competitors caused on the victim's CPU.
     pub offender_caused: Option<f64>,
     /// Corrected CPU use of the competitors, without their network work on other CPUs than the
@@ -14,9 +14,14 @@ pub(super) struct Paid {
     pub victim_charged: Option<f64>,
 }
 
-impl Paid {
+impl SampleShares {
     /// Reads `ledger` for the containers at these cgroup paths. `cpu` is the victim's CPU.
-    pub fn of(ledger: &LedgerRecord, competitors: &[String], victim: &str, cpu: u32) -> Paid {
+    pub fn of(
+        ledger: &LedgerRecord,
+        competitors: &[String],
+        victim: &str,
+        cpu: u32,
+    ) -> SampleShares {
         let caused = competitors
             .iter()
             .filter_map(|path| share(ledger, path, cpu, |c| &c.caused_by_cpu_ns));
@@ -25,7 +30,7 @@ impl Paid {
             .map(|c| c.corrected_cpu_ns - caused_elsewhere(ledger, c, cpu))
             .sum();
         let seconds = ledger.interval_s;
-        Paid {
+        SampleShares {
             offender_caused: caused.reduce(|a, b| a + b),
             offender_corrected: (seconds > 0.0).then(|| used_ns as f64 / 1e9 / seconds),
             victim_charged: share(ledger, victim, cpu, |c| &c.charged_by_cpu_ns),
@@ -59,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn network_work_on_other_cpus_is_not_taken_from_the_victim() {
+    fn network_work_on_other_cpus_costs_the_victim_nothing() {
         let time = json!({
             "softirq_ns": 0, "network_softirq_ns": 0, "hardirq_ns": 0, "napi_thread_ns": 0,
             "drain_ns": 0, "attributed_ns": 0, "charged_ns": 0, "charged_nobody_ns": 0,
@@ -90,10 +95,10 @@ mod tests {
         }))
         .unwrap();
         let competitors = ["/a", "/b", "/idle"].map(str::to_owned);
-        let paid = Paid::of(&ledger, &competitors, "/victim", 5);
+        let shares = SampleShares::of(&ledger, &competitors, "/victim", 5);
         // The competitor used 1.8 s of 2 s; 0.6 s of that were network work on CPU 3.
-        assert_eq!(paid.offender_corrected, Some(0.6));
-        assert_eq!(paid.offender_caused, Some(0.25));
-        assert_eq!(paid.victim_charged, Some(0.035));
+        assert_eq!(shares.offender_corrected, Some(0.6));
+        assert_eq!(shares.offender_caused, Some(0.25));
+        assert_eq!(shares.victim_charged, Some(0.035));
     }
 }
