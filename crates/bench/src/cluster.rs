@@ -122,7 +122,7 @@ impl Node {
         let show = format!("--namespace {NAMESPACE} get pod {name} --output json");
         if let Err(e) = self.kubectl(&ready) {
             // The pod's status has the kubelet's reason; `kubectl wait` does not print it.
-            let refused = self.kubectl(&show).ok().and_then(|text| refused(&text));
+            let refused = self.kubectl(&show).ok().and_then(|text| refusal(&text));
             return Err(refused.map_or(e, |reason| failure(name, &reason)));
         }
         let text = self.kubectl(&show)?;
@@ -206,7 +206,7 @@ fn cpu_manager_policy(configz: &str) -> Option<String> {
 }
 
 /// The kubelet's reason for refusing a pod.
-fn refused(pod: &str) -> Option<String> {
+fn refusal(pod: &str) -> Option<String> {
     let pod: Value = serde_json::from_str(pod).ok()?;
     let status = &pod["status"];
     let words = |key: &str| status[key].as_str().map(str::to_owned);

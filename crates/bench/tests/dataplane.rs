@@ -14,7 +14,7 @@ use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
 /// Runs one quick round of these experiments, and checks that nothing failed.
-fn measured(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
+fn measure(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
     worker_executable();
     let _alone = exclusive();
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn measured_here() -> impl Iterator<Item = EchoServer> {
 /// Promise 46.
 #[test]
 fn a_dataplane_run_measures_every_server() {
-    let (_, result) = measured(&[
+    let (_, result) = measure(&[
         DataplaneExperiment::Unloaded,
         DataplaneExperiment::Connections,
         DataplaneExperiment::ShortConnections,
@@ -115,7 +115,7 @@ fn a_dataplane_run_measures_every_server() {
 /// Promise 46.
 #[test]
 fn more_cores_are_measured_and_shared_cpus_are_reported() {
-    let (data, result) = measured(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
+    let (data, result) = measure(&[DataplaneExperiment::Cores, DataplaneExperiment::OneCpu]);
     let cells: Vec<(String, bool)> = result
         .rows
         .iter()
@@ -158,7 +158,7 @@ fn messages_are_measured_in_packets_of_each_size() {
         (SizesJumbo, 9000.0),
         (SizesLargest, 65_522.0),
     ];
-    let (data, result) = measured(&experiments.map(|(experiment, _)| experiment));
+    let (data, result) = measure(&experiments.map(|(experiment, _)| experiment));
     for (experiment, mtu_bytes) in experiments {
         for bytes in [16_384, 262_144] {
             // Segmentation offload passes several segments as one packet.

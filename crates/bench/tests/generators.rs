@@ -10,7 +10,7 @@ use cofferdam_bench::spawn::Worker;
 use cofferdam_bench::topology::{Spec, Topology};
 use cofferdam_bench::worker::RpcReport;
 use cofferdam_lab::fixtures::{exclusive, time_limit};
-use common::{LIMIT, going, read_until, spec, worker_executable};
+use common::{LIMIT, read_until, spec, start_worker, worker_executable};
 
 /// Runs `body` on a new network, alone on the machine, within the limit.
 fn on(spec: Spec, body: impl FnOnce(&Topology) + Send + 'static) {
@@ -22,11 +22,11 @@ fn on(spec: Spec, body: impl FnOnce(&Topology) + Send + 'static) {
 fn udp_flood_arrives(path: Path) {
     on(spec(path), |net| {
         let (to, port) = net.target(0);
-        let mut sink = going(
+        let mut sink = start_worker(
             &net.container(0),
             &format!("udp-sink --port {port} --flows 3"),
         );
-        let mut flood = going(
+        let mut flood = start_worker(
             &net.peer(),
             &format!("udp-flood --to {to} --port {port} --flows 3 --size 200"),
         );
@@ -89,7 +89,7 @@ fn a_rate_is_kept() {
     on(spec(Path::Veth), |net| {
         let (to, port) = net.target(0);
         let args = format!("udp-flood --to {to} --port {port} --flows 1 --size 64 --rate 1000");
-        let mut flood = going(&net.peer(), &args);
+        let mut flood = start_worker(&net.peer(), &args);
         let sent = read_until(&mut flood, |r| r.packets >= 300);
         // Never ahead of the pace; the delay depends on the machine.
         assert!(
@@ -103,8 +103,8 @@ fn a_rate_is_kept() {
 fn tcp_stream_through_port_forwarding() {
     on(spec(Path::BridgeNat), |net| {
         let (to, port) = net.target(0);
-        let mut sink = going(&net.container(0), &format!("tcp-sink --port {port}"));
-        let stream = going(
+        let mut sink = start_worker(&net.container(0), &format!("tcp-sink --port {port}"));
+        let stream = start_worker(
             &net.peer(),
             &format!("tcp-stream --to {to} --port {port} --flows 10 --size 65536"),
         );
@@ -125,8 +125,8 @@ fn a_sender_behind_htb_reaches_the_peer() {
         },
         |net| {
             let to = net.peer_address(0);
-            let mut sink = going(&net.peer(), "udp-sink --port 40000 --flows 3");
-            let _flood = going(
+            let mut sink = start_worker(&net.peer(), "udp-sink --port 40000 --flows 3");
+            let _flood = start_worker(
                 &net.container(0),
                 &format!("udp-flood --to {to} --port 40000 --flows 3 --size 1400"),
             );
@@ -148,8 +148,8 @@ fn a_shuffle_plays_its_trace_to_the_byte() {
         let trace = "# length_ms=600000\nstart_ms,flow,bytes\n0,0,100000\n5,1,200000\n9,0,50000\n";
         std::fs::write(file.path(), trace).unwrap();
         let (to, port) = net.target(0);
-        let mut sink = going(&net.container(0), &format!("tcp-sink --port {port}"));
-        let shuffle = going(
+        let mut sink = start_worker(&net.container(0), &format!("tcp-sink --port {port}"));
+        let shuffle = start_worker(
             &net.peer(),
             &format!(
                 "shuffle --to {to} --port {port} --trace {}",
@@ -166,7 +166,7 @@ fn a_shuffle_plays_its_trace_to_the_byte() {
 fn the_client_gets_an_answer_to_every_request() {
     on(spec(Path::Routed), |net| {
         let (to, port) = net.target(1);
-        let _server = going(
+        let _server = start_worker(
             &net.container(1),
             &format!("rpc-server --port {port} --work 100"),
         );

@@ -55,7 +55,7 @@ fn options(experiment: Experiment, dir: &Path) -> Options {
     }
 }
 
-fn measured(options: Options) -> RunData {
+fn measure(options: Options) -> RunData {
     let _alone = exclusive();
     time_limit(LIMIT, move || {
         let dir = run(&options, &mut Silent).unwrap();
@@ -71,7 +71,7 @@ fn result(data: &RunData) -> &IsolationResult {
 }
 
 /// Objects of this process that are left on the host.
-fn left() -> Vec<String> {
+fn leftovers() -> Vec<String> {
     let mine = format!("{}-", std::process::id());
     let places = [
         "/var/tmp",
@@ -90,10 +90,10 @@ fn left() -> Vec<String> {
         .collect()
 }
 
-fn whole(runtime: RuntimeKind) {
+fn assert_whole_run(runtime: RuntimeKind) {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
-    let data = measured(options(experiment(runtime, &["a_s_b_o"]), &dir));
+    let data = measure(options(experiment(runtime, &["a_s_b_o"]), &dir));
     let result = result(&data);
     assert_eq!(result.failed, Default::default());
     assert_eq!(result.unavailable, Default::default());
@@ -146,7 +146,7 @@ fn whole(runtime: RuntimeKind) {
     ] {
         assert!(dir.join(file).exists(), "{file}");
     }
-    assert_eq!(left(), Vec::<String>::new());
+    assert_eq!(leftovers(), Vec::<String>::new());
     cofferdam_bench::report::render(&dir).unwrap();
 }
 
@@ -158,7 +158,7 @@ fn tracepoints_and_cgroup_files_agree() {
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Runc, &["a_s"]);
     short.resources = vec![Resource::Memory, Resource::Disk, Resource::Network];
-    let data = measured(options(short, &dir));
+    let data = measure(options(short, &dir));
     assert_eq!(result(&data).failed, Default::default());
     assert_eq!(IsolationSamples::of(&data).samples.len(), 3);
     for sample in &IsolationSamples::of(&data).samples {
@@ -212,7 +212,7 @@ fn tracepoints_and_cgroup_files_agree() {
         // The acquisition reports its own cost, with that of the programs.
         assert!(sample.acquisition_cpu_pct > 0.0);
     }
-    assert_eq!(left(), Vec::<String>::new());
+    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 /// Promise 43.
@@ -220,14 +220,14 @@ fn tracepoints_and_cgroup_files_agree() {
 /// Promise 46.
 #[test]
 fn a_process_run_is_whole_and_leaves_nothing() {
-    whole(RuntimeKind::Process);
+    assert_whole_run(RuntimeKind::Process);
 }
 
 /// Promise 43.
 /// Promise 46.
 #[test]
 fn a_podman_run_is_whole_and_leaves_nothing() {
-    whole(RuntimeKind::Podman);
+    assert_whole_run(RuntimeKind::Podman);
     let names = std::process::Command::new("podman")
         .args(["ps", "--all", "--format", "{{.Names}} {{.Image}}"])
         .output()
@@ -242,18 +242,22 @@ fn a_podman_run_is_whole_and_leaves_nothing() {
 /// Promise 43.
 #[test]
 fn a_bundle_of_runc_is_whole_and_leaves_nothing() {
-    whole(RuntimeKind::Runc);
+    assert_whole_run(RuntimeKind::Runc);
 }
 
 /// Promise 43.
 #[test]
 fn a_run_of_nspawn_is_whole_and_leaves_nothing() {
-    whole(RuntimeKind::Nspawn);
+    assert_whole_run(RuntimeKind::Nspawn);
 }
 
 /// Runs a generator: its tenants use what they demand, its figures are there, and no process is
 /// left.
-fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&IsolationSample)) {
+fn assert_generator_runs(
+    generator: GeneratorKind,
+    contended: &str,
+    check: impl Fn(&IsolationSample),
+) {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Process, &["a_u", contended]);
@@ -262,7 +266,7 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
     short.warmup = Span(Duration::from_millis(600));
     // iperf3 reports tenths of a second: some of them are complete whatever pauses there are.
     short.measure = Span(Duration::from_millis(1400));
-    let data = measured(options(short, &dir));
+    let data = measure(options(short, &dir));
     let result = result(&data);
     assert_eq!(result.failed, Default::default());
     let version = &result.environment.host["load generator"];
@@ -281,14 +285,14 @@ fn generated(generator: GeneratorKind, contended: &str, check: impl Fn(&Isolatio
         );
         check(sample);
     }
-    assert_eq!(left(), Vec::<String>::new());
+    assert_eq!(leftovers(), Vec::<String>::new());
     cofferdam_bench::report::render(&dir).unwrap();
 }
 
 /// Promise 46.
 #[test]
 fn stress_ng_loads_cpu_and_memory() {
-    generated(GeneratorKind::StressNg, "a_s_b_f", |sample| {
+    assert_generator_runs(GeneratorKind::StressNg, "a_s_b_f", |sample| {
         let set_bytes = sample.limit
             * if sample.key.scenario.a == Level::Undercommitted {
                 0.5
@@ -320,7 +324,7 @@ fn stress_ng_loads_cpu_and_memory() {
 /// Promise 46.
 #[test]
 fn fio_loads_the_disk() {
-    generated(GeneratorKind::Fio, "a_s_b_f", |sample| {
+    assert_generator_runs(GeneratorKind::Fio, "a_s_b_f", |sample| {
         if sample.key.resource == Resource::Disk {
             assert!(sample.a.series.last().unwrap().io_ops > 0, "{sample:?}");
             assert!(sample.a.p99_us.is_some_and(|us| us > 0.0), "{sample:?}");
@@ -332,7 +336,7 @@ fn fio_loads_the_disk() {
 #[test]
 fn iperf3_loads_the_network() {
     // A neighbour that leaves part of the link free: client and server negotiate by TCP over it.
-    generated(GeneratorKind::Iperf3, "a_s_b_u", |sample| {
+    assert_generator_runs(GeneratorKind::Iperf3, "a_s_b_u", |sample| {
         let sent = sample.a.series.last().unwrap().tx_bytes;
         assert!(sent > 0, "{sample:?}");
     });
@@ -348,7 +352,7 @@ fn a_finished_run_keeps_all_its_attempts() {
     let mut short = experiment(RuntimeKind::Process, &["a_u", "a_s", "a_u_b_u"]);
     short.resources = vec![Resource::Cpu];
     short.attempts = 3;
-    let data = measured(options(short.clone(), &dir));
+    let data = measure(options(short.clone(), &dir));
     assert_eq!(IsolationSamples::of(&data).samples.len(), 3);
     assert!(
         IsolationSamples::of(&data).repeated.len() <= 2,
@@ -376,7 +380,7 @@ fn a_finished_run_keeps_all_its_attempts() {
         .iter()
         .chain(&IsolationSamples::of(&data).repeated);
     assert!(first.filter(|s| s.attempt == 0).count() == 3);
-    let again = measured(options(short, &dir));
+    let again = measure(options(short, &dir));
     assert_eq!(IsolationSamples::of(&again), IsolationSamples::of(&data));
 }
 
@@ -392,8 +396,8 @@ fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
     let mut first = options(short.clone(), &dir);
     // The calibration takes three cells of its own; then there is time for one, not for all.
     first.stop_after = Some(Duration::from_millis(600));
-    let before = IsolationSamples::of(&measured(first)).samples.len();
-    let data = measured(options(short, &dir));
+    let before = IsolationSamples::of(&measure(first)).samples.len();
+    let data = measure(options(short, &dir));
     assert_eq!(result(&data).failed, Default::default());
     assert!(
         before < 3 && IsolationSamples::of(&data).samples.len() == 3,
@@ -411,7 +415,7 @@ fn limits_by_the_hosts_measure_hold_for_the_whole_run() {
         .map(|s| (s.a.asked.unwrap() / limit * 2.0).round() as u64)
         .collect();
     assert_eq!(asked, [1, 2, 4].into());
-    assert_eq!(left(), Vec::<String>::new());
+    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 /// Promise 44.
@@ -424,7 +428,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     let mut first = options(short.clone(), &dir);
     // Time for at least one cell, and not for all three on any machine.
     first.stop_after = Some(Duration::from_millis(1400));
-    let data = measured(first);
+    let data = measure(first);
     let before = IsolationSamples::of(&data).samples.len();
     assert!(before < 3, "{before}");
     // Killed in the middle of a line: the incomplete cell is measured again.
@@ -434,7 +438,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
         .unwrap();
     samples.write_all(b"{\"schema\":1,\"ti").unwrap();
     drop(samples);
-    let data = measured(options(short.clone(), &dir));
+    let data = measure(options(short.clone(), &dir));
     let keys: HashSet<String> = IsolationSamples::of(&data)
         .samples
         .iter()
@@ -446,7 +450,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     );
     assert_eq!(result(&data).done, [3, 3]);
     // The next call has nothing left to do.
-    let again = measured(options(short.clone(), &dir));
+    let again = measure(options(short.clone(), &dir));
     assert_eq!(
         IsolationSamples::of(&again).samples,
         IsolationSamples::of(&data).samples
@@ -470,7 +474,7 @@ fn unsuitable_run_directories_are_refused() {
     let dir = temp.path().join("run");
     let mut short = experiment(RuntimeKind::Process, &["a_u"]);
     short.resources = vec![Resource::Cpu];
-    measured(options(short.clone(), &dir));
+    measure(options(short.clone(), &dir));
     // Two runs at once: the first locks the directory.
     let file = OpenOptions::new()
         .append(true)
@@ -508,7 +512,7 @@ fn a_missing_runtime_is_reported_and_the_others_are_measured() {
     let mut both = experiment(RuntimeKind::Containerd, &["a_u"]);
     both.runtimes.push(RuntimeKind::Process);
     both.resources = vec![Resource::Cpu];
-    let data = measured(options(both, &dir));
+    let data = measure(options(both, &dir));
     let result = result(&data);
     assert!(
         result.unavailable["containerd"].contains("ctr"),
@@ -528,7 +532,7 @@ fn a_tenant_that_cannot_start_fails_its_cells_alone() {
     short.resources = vec![Resource::Disk, Resource::Cpu];
     // Larger than any disk: refused before a byte is written.
     short.limits.disk_file = Size(1 << 52);
-    let data = measured(options(short, &dir));
+    let data = measure(options(short, &dir));
     let result = result(&data);
     let failed: Vec<&String> = result.failed.keys().collect();
     assert_eq!(failed, ["process/disk/a_u#0"]);
@@ -538,5 +542,5 @@ fn a_tenant_that_cannot_start_fails_its_cells_alone() {
         result.failed
     );
     assert_eq!(result.tables.len(), 1);
-    assert_eq!(left(), Vec::<String>::new());
+    assert_eq!(leftovers(), Vec::<String>::new());
 }

@@ -12,7 +12,7 @@ use cofferdam_bench::spawn::{Place, Worker};
 use cofferdam_bench::topology::Topology;
 use cofferdam_lab::Netns;
 use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
-use common::{LIMIT, going, remains, spec, worker_executable};
+use common::{LIMIT, remains, spec, start_worker, worker_executable};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
@@ -47,7 +47,7 @@ fn a_panic_undoes_it_with_processes_inside() {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let net = Topology::build(&spec(Path::BridgeNat)).unwrap();
             parts = net.parts();
-            let _burner = going(&net.container(0), "burn");
+            let _burner = start_worker(&net.container(0), "burn");
             panic!("midway");
         }));
         assert!(panicked.is_err() && !parts.0.is_empty());
@@ -63,7 +63,7 @@ struct Driver {
 
 impl Driver {
     fn start() -> Driver {
-        let driver = Driver::with(&["1000", "0.05", "cpu/flood/receiver/veth/3x200B"]);
+        let driver = Driver::start_with(&["1000", "0.05", "cpu/flood/receiver/veth/3x200B"]);
         wait_until("a first pair", Duration::from_secs(60), || {
             driver.samples() >= 2
         });
@@ -71,7 +71,7 @@ impl Driver {
     }
 
     /// Starts a driver; for `args` see `bin/cofferdam-bench-driver.rs`.
-    fn with(args: &[&str]) -> Driver {
+    fn start_with(args: &[&str]) -> Driver {
         let dir = tempfile::tempdir().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_cofferdam-bench-driver"))
             .arg(dir.path().join("run"))
@@ -166,7 +166,7 @@ fn the_next_run_removes_what_a_killed_driver_left() {
 fn the_next_run_removes_a_killed_runs_dataplane_socket() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        let mut driver = Driver::with(&["1000", "0", "dataplane"]);
+        let mut driver = Driver::start_with(&["1000", "0", "dataplane"]);
         let folder = format!("/run/cofferdam-bench-{}-dp0", driver.child.id());
         wait_until("a dataplane's socket", Duration::from_secs(60), || {
             std::path::Path::new(&folder)

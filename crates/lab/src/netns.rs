@@ -30,16 +30,16 @@ impl Netns {
     /// Makes a namespace with loopback up.
     pub fn make(name: &str, undo: &mut UndoStack) -> Result<Netns, LabError> {
         run(&format!("ip netns add {name}"))?;
-        Netns::guarded(name, undo)
+        Netns::with_removal(name, undo)
     }
 
     /// Gives the namespace of a process a name.
     pub fn attach(name: &str, pid: u32, undo: &mut UndoStack) -> Result<Netns, LabError> {
         run(&format!("ip netns attach {name} {pid}"))?;
-        Netns::guarded(name, undo)
+        Netns::with_removal(name, undo)
     }
 
-    fn guarded(name: &str, undo: &mut UndoStack) -> Result<Netns, LabError> {
+    fn with_removal(name: &str, undo: &mut UndoStack) -> Result<Netns, LabError> {
         let owned = name.to_owned();
         undo.push(format!("network namespace {name}"), move || {
             run(&format!("ip netns delete {owned}"))

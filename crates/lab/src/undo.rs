@@ -38,7 +38,7 @@ impl UndoStack {
         what: impl Into<String>,
         action: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) {
-        standing().push(Change {
+        pending_changes().push(Change {
             stack: self.0,
             what: what.into(),
             revert: Box::new(|| action().map(drop).map_err(|e| e.to_string())),
@@ -49,7 +49,7 @@ impl UndoStack {
 impl Drop for UndoStack {
     fn drop(&mut self) {
         loop {
-            let mut standing = standing();
+            let mut standing = pending_changes();
             let Some(last) = standing.iter().rposition(|change| change.stack == self.0) else {
                 return;
             };
@@ -63,7 +63,7 @@ impl Drop for UndoStack {
 /// Reverts every remaining change of this process, newest first.
 pub fn undo_all() {
     loop {
-        let Some(change) = standing().pop() else {
+        let Some(change) = pending_changes().pop() else {
             return;
         };
         change.undo();
@@ -79,7 +79,7 @@ impl Change {
     }
 }
 
-fn standing() -> MutexGuard<'static, Vec<Change>> {
+fn pending_changes() -> MutexGuard<'static, Vec<Change>> {
     STANDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

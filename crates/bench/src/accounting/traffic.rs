@@ -144,7 +144,7 @@ impl Traffic {
     pub fn carried_datagrams(&self, i: usize) -> Result<u64, BenchError> {
         let path = PathBuf::from(format!("/proc/{}/net/snmp", self.holders[i].pid()));
         let text = std::fs::read_to_string(&path).map_err(BenchError::host("read", path))?;
-        Ok(carried(&text))
+        Ok(carried_packets(&text))
     }
 
     /// Path of container `i`'s cgroup below the v2 mount.
@@ -154,7 +154,7 @@ impl Traffic {
 }
 
 /// `InDatagrams` + `RcvbufErrors` of `/proc/PID/net/snmp`: a line of names, then a line of numbers.
-fn carried(snmp: &str) -> u64 {
+fn carried_packets(snmp: &str) -> u64 {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
         return 0;
@@ -169,13 +169,13 @@ fn carried(snmp: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::carried;
+    use super::carried_packets;
 
     #[test]
     fn datagrams_read_and_dropped_at_the_socket_were_carried() {
         let text = "Ip: Forwarding\nIp: 1\nUdp: InDatagrams NoPorts InErrors OutDatagrams \
             RcvbufErrors\nUdp: 70 1 31 5 30\nUdpLite: InDatagrams\nUdpLite: 9\n";
-        assert_eq!(carried(text), 100);
-        assert_eq!(carried(""), 0);
+        assert_eq!(carried_packets(text), 100);
+        assert_eq!(carried_packets(""), 0);
     }
 }

@@ -15,7 +15,7 @@ mod viewer;
 use crate::agent::data::{AgentExperiment, AgentResult, AgentSample};
 use crate::data::SCHEMA;
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions, chosen};
+use crate::experiment::{Rig, RigOptions, choose};
 use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
 use crate::rundir::{self, RunDir};
@@ -102,7 +102,7 @@ fn measure(
     options: &Options,
     result: &mut AgentResult,
 ) -> Result<(), BenchError> {
-    let wanted = chosen(AgentExperiment::ALL, &options.experiments);
+    let wanted = choose(AgentExperiment::ALL, &options.experiments);
     for which in &wanted {
         let outcome = match which {
             AgentExperiment::Cost => cost::measure(rig, options, result),

@@ -23,11 +23,11 @@ fn what_the_api_server_tells() {
 fn a_refused_pod_says_why() {
     let pod = r#"{"status":{"phase":"Failed","reason":"OutOfcpu",
         "message":"Node didn't have enough resource: cpu"}}"#;
-    assert!(refused(pod).unwrap().contains("enough resource"));
+    assert!(refusal(pod).unwrap().contains("enough resource"));
     let waits =
         r#"{"status":{"containerStatuses":[{"state":{"waiting":{"message":"no image"}}}]}}"#;
-    assert_eq!(refused(waits).as_deref(), Some("no image"));
-    assert_eq!(refused("{}"), None);
+    assert_eq!(refusal(waits).as_deref(), Some("no image"));
+    assert_eq!(refusal("{}"), None);
 }
 
 /// Promise 47.

@@ -30,7 +30,7 @@ pub(super) fn order(online: &[u32], first: u32, generator: u32) -> Vec<u32> {
 }
 
 /// Numbers of cores to measure, up to `most`: each number up to eight, then doubled.
-pub(super) fn counts(most: u32, quick: bool) -> Vec<u32> {
+pub(super) fn core_counts(most: u32, quick: bool) -> Vec<u32> {
     let each = if quick { 2 } else { 8 };
     let mut counts: Vec<u32> = (1..=most.min(each)).collect();
     let doubled = std::iter::successors(Some(each * 2), |n| n.checked_mul(2));
@@ -84,11 +84,11 @@ mod tests {
         assert_eq!(order(&[0, 1], 0, 1), [0, 1]);
         assert_eq!(order(&[0, 1, 2, 3], 0, 2), [0, 1, 3]);
         assert_eq!(order(&[0, 1, 2], 1, 0), [1, 2]);
-        assert_eq!(counts(2, true), [1, 2]);
-        assert_eq!(counts(7, true), [1, 2]);
-        assert_eq!(counts(3, false), [1, 2, 3]);
-        assert_eq!(counts(8, false), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(counts(40, false), [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 40]);
-        assert_eq!(counts(16, false), [1, 2, 3, 4, 5, 6, 7, 8, 16]);
+        assert_eq!(core_counts(2, true), [1, 2]);
+        assert_eq!(core_counts(7, true), [1, 2]);
+        assert_eq!(core_counts(3, false), [1, 2, 3]);
+        assert_eq!(core_counts(8, false), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(core_counts(40, false), [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 40]);
+        assert_eq!(core_counts(16, false), [1, 2, 3, 4, 5, 6, 7, 8, 16]);
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
     };
     // Memory has no spread that an interval could show.
     let memory = idle.and_then(|r| r.bytes_per_connection.as_ref());
-    let memory = memory.map(most);
+    let memory = memory.map(highest);
     let messages = |experiment: DataplaneExperiment, mtu| {
         let large = rows(experiment, Inline).filter(|r| r.cell.at >= LARGE_BYTES);
         let ratios = large.filter_map(|r| r.rate_to_blocking.as_ref());
@@ -137,7 +137,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
                 ),
                 Some("load".to_owned()),
                 GoalBound::AtMost(GOAL_P99_MS),
-                near.map(|r| Figure::Count(most(&r.p99_us) / 1e3)),
+                near.map(|r| Figure::Count(highest(&r.p99_us) / 1e3)),
             ),
         ]
     };
@@ -159,7 +159,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
             "With 10,000 connections the share of the peak kept",
             "connections",
             GoalBound::AtLeast(GOAL_CONNECTIONS),
-            remaining_share.as_ref(),
+            remaining.as_ref(),
         ),
         goal(
             "Most memory of an idle connection, inline, bytes",
@@ -186,7 +186,7 @@ pub(crate) fn goals(result: &DataplaneResult) -> Vec<Judgement> {
 }
 
 /// Largest value of any round.
-fn most(e: &Estimate) -> f64 {
+fn highest(e: &Estimate) -> f64 {
     e.values.iter().copied().fold(e.median, f64::max)
 }
 

@@ -304,7 +304,7 @@ fn once(
         Ok(servers.memory_bytes()? + kernel)
     };
     let at_start = memory(&servers)?;
-    let received = pair.received()?;
+    let received = pair.received_packets()?;
     client.go()?;
     let mut cpu_us_per_request = None;
     let mut packets_per_answer = None;
@@ -321,7 +321,7 @@ fn once(
                 .cpu_us_per_request(&begun, poll_cost_s)
                 .filter(|_| run.plan.adapts || run.cost_is_told);
             if run.cost_is_told {
-                packets_per_answer = to.per_request(&begun, pair.received()? - received);
+                packets_per_answer = to.per_request(&begun, pair.received_packets()? - received);
             }
             last_answer(client)?
         }

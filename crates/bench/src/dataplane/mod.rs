@@ -24,7 +24,7 @@ use crate::dataplane::data::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneSample, EchoServer,
 };
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions, chosen};
+use crate::experiment::{Rig, RigOptions, choose};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
@@ -60,7 +60,7 @@ impl Options {
 
     fn values(&self, experiment: DataplaneExperiment, cpus: u32) -> Vec<u32> {
         let fixed: &[u32] = match (experiment, self.quick) {
-            (DataplaneExperiment::Cores, quick) => return cores::counts(cpus, quick),
+            (DataplaneExperiment::Cores, quick) => return cores::core_counts(cpus, quick),
             (DataplaneExperiment::OneCpu, true) => &[1, 2],
             (DataplaneExperiment::OneCpu, false) => &[1, 2, 4],
             (DataplaneExperiment::Unloaded, _) => &[0],
@@ -178,7 +178,7 @@ fn measure_all(
     // Peak of each server, the reference of offered rates.
     let mut peaks = measure::Peaks::new();
     let mut beaten = Beaten::default();
-    let experiments = chosen(DataplaneExperiment::ALL, &options.experiments);
+    let experiments = choose(DataplaneExperiment::ALL, &options.experiments);
     let online = host_facts::online_cpus();
     let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
     let mut current: Option<testbed::DataplaneTestbed> = None;

@@ -107,7 +107,7 @@ impl DataplaneTestbed {
 
 impl Pair {
     /// Packets that the client's device has received.
-    pub fn received(&self) -> Result<u64, BenchError> {
+    pub fn received_packets(&self) -> Result<u64, BenchError> {
         let read = "cat /sys/class/net/eth0/statistics/rx_packets";
         let shown = self.client.script(read)?;
         shown.trim().parse().map_err(|_| {

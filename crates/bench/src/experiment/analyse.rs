@@ -17,7 +17,7 @@ pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<
         let samples = of(samples, role, Treatment::Vanilla);
         samples.map(|s| value(metric, s)).collect()
     };
-    let vanilla = treated(samples, metric, Treatment::Vanilla, seed)?;
+    let vanilla = treated_results(samples, metric, Treatment::Vanilla, seed)?;
     let mut treatments: Vec<Treatment> = samples.iter().map(|s| s.treatment).collect();
     treatments.sort_unstable();
     treatments.dedup();
@@ -44,13 +44,13 @@ pub(crate) fn cell_result(cell: &Cell, samples: &[Sample], seed: u64) -> Option<
         treated: treatments
             .into_iter()
             .filter(|t| *t != Treatment::Vanilla)
-            .filter_map(|t| treated(samples, metric, t, seed))
+            .filter_map(|t| treated_results(samples, metric, t, seed))
             .collect(),
     })
 }
 
 /// Computes the test's result under one treatment; `None` without a pair.
-fn treated(
+fn treated_results(
     samples: &[Sample],
     metric: Metric,
     treatment: Treatment,

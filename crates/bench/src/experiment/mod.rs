@@ -15,5 +15,5 @@ mod traffic;
 pub(crate) use analyse::{cell_result, same_answers};
 pub(crate) use cpu_options::CPU_OPTIONS;
 pub(crate) use reservations::JournaledReservations;
-pub(crate) use rig::{Rig, RigOptions, chosen};
+pub(crate) use rig::{Rig, RigOptions, choose};
 pub(crate) use sample::{Bench, Turn};

@@ -51,7 +51,7 @@ impl RigOptions {
 
 /// Returns the elements of `all` that `asked` lists, in the order of `all`; all of them if `asked`
 /// is empty.
-pub(crate) fn chosen<E: Copy + PartialEq>(all: &[E], asked: &[E]) -> Vec<E> {
+pub(crate) fn choose<E: Copy + PartialEq>(all: &[E], asked: &[E]) -> Vec<E> {
     let wanted = |e: &E| asked.is_empty() || asked.contains(e);
     all.iter().copied().filter(wanted).collect()
 }

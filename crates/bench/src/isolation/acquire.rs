@@ -109,7 +109,7 @@ impl Files {
             tx_bytes: counters.tx_bytes,
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
-            traced: self.counter.as_ref().map(trace::traced),
+            traced: self.counter.as_ref().map(trace::traced_point),
             ..Point::default()
         }
     }

@@ -111,7 +111,7 @@ fn row(
         i_plr: None,
         utilisation_loss_pct: None,
         performance_loss_pct: None,
-        achieved: all(&|s| achieved(s, resource)),
+        achieved: all(&|s| achieved_rate(s, resource)),
         p99_us: all(&|s| s.a.p99_us),
         p99_factor: None,
         restarts: mine(scenario).map(|s| s.a.restarts).max().unwrap_or(0),
@@ -157,7 +157,7 @@ fn paper_losses(resource: Resource, a: f64, contended: f64) -> (f64, Option<f64>
 }
 
 /// Ratio of what a tenant got to what it asked for.
-fn achieved(sample: &IsolationSample, resource: Resource) -> Option<f64> {
+fn achieved_rate(sample: &IsolationSample, resource: Resource) -> Option<f64> {
     let asked = sample.a.asked.filter(|asked| *asked > 0.0)?;
     let got = match resource {
         Resource::Disk | Resource::DiskBuffered => sample.a.performance,

@@ -138,7 +138,7 @@ impl<'a> Bench<'a> {
             demands.push(demand);
         }
         for ((who, level), demand) in roles.iter().zip(&demands) {
-            self.tenant(*who, *level)?.prepared(&demand.load)?;
+            self.tenant(*who, *level)?.await_prepared(&demand.load)?;
         }
         let (warmup, measure) = (self.experiment.warmup.0, self.experiment.measure.0);
         let online = host_facts::online_cpus();
@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
         let programs_s = programs.saturating_sub(programs_before) as f64 / 1e9;
         acquired.cpu_pct += programs_s / acquired.wall_s.max(1e-9) * 100.0;
         let done = done?;
-        let arrived = self.arrived(&roles)?;
+        let arrived = self.await_sinks(&roles)?;
         let flooded = match &mut self.flood {
             Some(flood) if roles.len() > 1 => Some(flood.end(LATE)?),
             _ => None,
@@ -227,7 +227,7 @@ impl<'a> Bench<'a> {
                     });
                 }
                 let place = self.tenant(*who, *level)?;
-                done = place.done(Duration::from_millis(50))?;
+                done = place.await_figures(Duration::from_millis(50))?;
                 if done.is_none() && Instant::now() > deadline {
                     return Err(BenchError::Worker {
                         worker: tenant_name(*who, *level),
@@ -246,13 +246,13 @@ impl<'a> Bench<'a> {
     }
 
     /// Figures and ticks of the sinks.
-    fn arrived(
+    fn await_sinks(
         &mut self,
         roles: &[(Who, Level)],
     ) -> Result<Vec<(LoadFigures, Vec<Tick>)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
-            all.extend(sink.done(i < roles.len(), LATE)?);
+            all.extend(sink.await_figures(i < roles.len(), LATE)?);
         }
         Ok(all)
     }

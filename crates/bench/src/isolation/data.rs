@@ -145,7 +145,7 @@ impl IsolationSample {
     }
 
     /// Whether the hypervisor disturbed the cell.
-    pub fn disturbed(&self) -> bool {
+    pub fn is_disturbed(&self) -> bool {
         self.steal() > DISTURBING_STEAL
     }
 }
@@ -181,7 +181,7 @@ pub(crate) const EXPERIMENT: &str = "experiment.json";
 
 impl SampleSet for IsolationSamples {
     fn read(dir: &Path) -> Result<IsolationSamples, DataError> {
-        let (samples, repeated) = counted(Vec::read(dir)?);
+        let (samples, repeated) = split_repeated(Vec::read(dir)?);
         Ok(IsolationSamples {
             samples,
             repeated,
@@ -196,7 +196,9 @@ impl SampleSet for IsolationSamples {
 
 /// Separates the samples that count from the repeated ones. The sample of a cell with the least
 /// steal time counts, whatever its figures are; the first of equals. The order stays.
-pub fn counted(samples: Vec<IsolationSample>) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
+pub fn split_repeated(
+    samples: Vec<IsolationSample>,
+) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
     let mut best: HashMap<CellKey, (f64, u32)> = HashMap::new();
     for sample in &samples {
         let this = (sample.steal(), sample.attempt);
@@ -330,9 +332,9 @@ mod tests {
             acquisition_cpu_pct: 0.0,
             steal_fraction: steal,
         };
-        assert!(!sample(0, 0, Some(DISTURBING_STEAL)).disturbed());
-        assert!(sample(0, 0, Some(DISTURBING_STEAL + 1e-9)).disturbed());
-        assert!(!sample(0, 0, None).disturbed());
+        assert!(!sample(0, 0, Some(DISTURBING_STEAL)).is_disturbed());
+        assert!(sample(0, 0, Some(DISTURBING_STEAL + 1e-9)).is_disturbed());
+        assert!(!sample(0, 0, None).is_disturbed());
         let all = vec![
             sample(0, 0, Some(0.3)),
             sample(1, 0, None),
@@ -341,7 +343,7 @@ mod tests {
             sample(0, 2, Some(0.4)),
             sample(2, 1, Some(0.2)),
         ];
-        let (counting, repeated) = counted(all);
+        let (counting, repeated) = split_repeated(all);
         let short = |samples: &[IsolationSample]| -> Vec<(u32, u32)> {
             samples
                 .iter()

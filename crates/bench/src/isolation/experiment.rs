@@ -32,7 +32,7 @@ const FOREIGN_START: Duration = Duration::from_millis(500);
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// A label.
-    #[serde(default = "unnamed")]
+    #[serde(default = "default_name")]
     pub name: String,
     /// Runtimes of the tenants, in this order.
     pub runtimes: Vec<RuntimeKind>,
@@ -116,7 +116,7 @@ fn part_of_memory() -> u64 {
     (host_facts::memory_bytes() / PARTS_OF_MEMORY) & !(MIB - 1)
 }
 
-fn unnamed() -> String {
+fn default_name() -> String {
     "unnamed".to_owned()
 }
 
@@ -183,7 +183,7 @@ impl Experiment {
     pub fn parse(text: &str, name: &str) -> Result<Experiment, BenchError> {
         let options = serde_saphyr::options! { with_snippet: false };
         let mut experiment: Experiment = serde_saphyr::from_str_with_options(text, options)
-            .map_err(|e| BenchError::Usage(located(name, &e)))?;
+            .map_err(|e| BenchError::Usage(locate_error(name, &e)))?;
         experiment.complete();
         experiment
             .check()
@@ -369,7 +369,7 @@ fn unique<T: std::hash::Hash + Eq>(values: &[T]) -> bool {
 }
 
 /// `FILE:LINE:COLUMN: message`.
-fn located(name: &str, error: &serde_saphyr::Error) -> String {
+fn locate_error(name: &str, error: &serde_saphyr::Error) -> String {
     let message = error.without_snippet().to_string();
     // The parser puts the place at the end of its messages; here it comes first.
     let message = message.split(" at line ").next().unwrap_or_default();

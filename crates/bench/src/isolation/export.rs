@@ -63,15 +63,17 @@ const COLUMNS: &[Column] = &[
     Column::Whole("tx_bytes", |l| l.point.tx_bytes),
     Column::Whole("rx_packets", |l| l.point.rx_packets),
     Column::Whole("rx_bytes", |l| l.point.rx_bytes),
-    Column::Number("traced_rss_bytes", |l| traced(l, |t| t.rss_bytes)),
-    Column::Number("traced_device_ops", |l| traced(l, |t| t.device_ops)),
-    Column::Number("traced_device_bytes", |l| traced(l, |t| t.device_bytes)),
+    Column::Number("traced_rss_bytes", |l| traced_value(l, |t| t.rss_bytes)),
+    Column::Number("traced_device_ops", |l| traced_value(l, |t| t.device_ops)),
+    Column::Number("traced_device_bytes", |l| {
+        traced_value(l, |t| t.device_bytes)
+    }),
     Column::Whole("ops", |l| l.point.ops),
     Column::Whole("bytes", |l| l.point.bytes),
 ];
 
 /// Value of a traced column; NaN, not 0, if it was not traced.
-fn traced(line: &Line<'_>, of: fn(&TracedPoint) -> u64) -> f64 {
+fn traced_value(line: &Line<'_>, of: fn(&TracedPoint) -> u64) -> f64 {
     line.point
         .traced
         .as_ref()

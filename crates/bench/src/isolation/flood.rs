@@ -45,7 +45,7 @@ impl Flood {
     /// Stops the flood and returns its figures.
     pub fn end(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
         self.source.stop()?;
-        self.source.finished(patience)
+        self.source.await_end(patience)
     }
 }
 

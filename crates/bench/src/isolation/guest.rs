@@ -116,7 +116,7 @@ impl Guest {
     /// Prepares a load and waits until it is ready.
     pub fn prepare(&mut self, line: &str) -> Result<(), BenchError> {
         self.begin(line)?;
-        self.prepared()
+        self.await_prepared()
     }
 
     /// Sends the load to prepare and returns, so that other guests may prepare at the same time.
@@ -126,7 +126,7 @@ impl Guest {
     }
 
     /// Waits for the end of the preparation that [`Guest::begin`] started.
-    pub fn prepared(&mut self) -> Result<(), BenchError> {
+    pub fn await_prepared(&mut self) -> Result<(), BenchError> {
         self.expect("@prepared", PREPARE)
     }
 
@@ -145,7 +145,7 @@ impl Guest {
     }
 
     /// Waits at most `patience` for the end of the load; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
+    pub fn await_figures(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let deadline = Instant::now() + patience;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
@@ -154,7 +154,7 @@ impl Guest {
                     if let Some(tick) = tick(&line, at) {
                         self.ticks.push(tick);
                     } else if let Some(words) = line.strip_prefix("@done ") {
-                        let done = done(words);
+                        let done = parse_done(words);
                         return match done {
                             Some(done) => Ok(Some(done)),
                             None => Err(self.child.failure(format!("it answered '{line}'"))),
@@ -173,9 +173,9 @@ impl Guest {
     ///
     /// # Errors
     /// It has not ended within `patience`.
-    pub fn finished(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
-        let done = self.done(patience)?;
-        done.ok_or_else(|| late(self.name()))
+    pub fn await_end(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
+        let done = self.await_figures(patience)?;
+        done.ok_or_else(|| late_error(self.name()))
     }
 
     /// Ticks since the last preparation.
@@ -255,7 +255,7 @@ impl Drop for Guest {
 }
 
 /// Error of a load's process that does not end.
-pub(super) fn late(worker: &str) -> BenchError {
+pub(super) fn late_error(worker: &str) -> BenchError {
     BenchError::Worker {
         worker: worker.to_owned(),
         reason: "not finished in time".to_owned(),
@@ -273,7 +273,7 @@ fn tick(line: &str, at: Instant) -> Option<Tick> {
 }
 
 /// Parses the words after `@done`.
-fn done(words: &str) -> Option<LoadFigures> {
+fn parse_done(words: &str) -> Option<LoadFigures> {
     let values: BTreeMap<&str, u64> = words
         .split(' ')
         .map(|word| {
@@ -312,7 +312,10 @@ mod tests {
         guest.prepare("cpu").unwrap();
         let before = Instant::now();
         guest.go(Duration::ZERO, Duration::from_secs(1)).unwrap();
-        let done = guest.done(Duration::from_secs(20)).unwrap().unwrap();
+        let done = guest
+            .await_figures(Duration::from_secs(20))
+            .unwrap()
+            .unwrap();
         assert_eq!((done.window_s, done.ops, done.p99_us), (0.5, 7, Some(9.0)));
         assert_eq!(done.p50_us, None);
         let [tick] = guest.ticks() else {
@@ -352,7 +355,7 @@ mod tests {
                 .map(|_| words[random.usize(..7)])
                 .collect();
             let line = line.join(" ");
-            assert!(done(&line).is_none() || line.contains("window_us=1"));
+            assert!(parse_done(&line).is_none() || line.contains("window_us=1"));
             assert!(tick(&format!("@tick {line}"), Instant::now()).is_none());
         }
     }

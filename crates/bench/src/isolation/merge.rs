@@ -5,7 +5,7 @@ use super::experiment::Experiment;
 use super::export;
 use crate::error::BenchError;
 use crate::isolation::data::{
-    EXPERIMENT, IsolationResult, IsolationSample, IsolationSamples, counted,
+    EXPERIMENT, IsolationResult, IsolationSample, IsolationSamples, split_repeated,
 };
 use crate::run::error::DataError;
 use crate::run::{Kind, Manifest, RunData, RunResult, RunSamples};
@@ -109,7 +109,7 @@ pub fn merge(parts: &[PathBuf], output: &Path) -> Result<PathBuf, MergeError> {
     for sample in &samples {
         dir.sample(sample)?;
     }
-    let (samples, repeated) = counted(samples);
+    let (samples, repeated) = split_repeated(samples);
     result.done = [samples.len() as u32, experiment.cells().len() as u32];
     result.repeated = repeated.len() as u32;
     result.tables = analyse::tables(&experiment, &samples);

@@ -2,7 +2,7 @@
 
 use super::cgroups::TenantCgroups;
 use super::generator::{Foreign, Iperf3Sink};
-use super::guest::{Guest, LoadFigures, Tick, late};
+use super::guest::{Guest, LoadFigures, Tick, late_error};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
 use super::testbed::IsolationTestbed;
@@ -39,9 +39,9 @@ impl Place {
     }
 
     /// Waits for the end of the preparation that [`Place::begin`] started.
-    pub fn prepared(&mut self, load: &Load) -> Result<(), BenchError> {
+    pub fn await_prepared(&mut self, load: &Load) -> Result<(), BenchError> {
         match (&self.foreign, load) {
-            (None, _) | (_, Load::Disk { .. }) => self.tenant.guest.prepared(),
+            (None, _) | (_, Load::Disk { .. }) => self.tenant.guest.await_prepared(),
             _ => Ok(()),
         }
     }
@@ -66,10 +66,10 @@ impl Place {
     }
 
     /// Waits at most `patience` for the end of the load; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
+    pub fn await_figures(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         match &mut self.foreign {
-            None => self.tenant.guest.done(patience),
-            Some(foreign) => foreign.done(patience),
+            None => self.tenant.guest.await_figures(patience),
+            Some(foreign) => foreign.await_figures(patience),
         }
     }
 
@@ -143,19 +143,21 @@ impl Sink {
     }
 
     /// Figures and ticks of the sink; `None` if nothing was sent.
-    pub fn done(
+    pub fn await_figures(
         &mut self,
         sent: bool,
         patience: Duration,
     ) -> Result<Option<(LoadFigures, Vec<Tick>)>, BenchError> {
         match &mut self.kind {
             Kind::Own(guest) => {
-                let done = guest.finished(patience)?;
+                let done = guest.await_end(patience)?;
                 Ok(sent.then(|| (done, guest.ticks().to_vec())))
             }
             Kind::Iperf3(server) => match server.take() {
                 Some(mut server) if sent => {
-                    let done = server.done(patience)?.ok_or_else(|| late("sink"))?;
+                    let done = server
+                        .await_figures(patience)?
+                        .ok_or_else(|| late_error("sink"))?;
                     Ok(Some((done, Vec::new())))
                 }
                 _ => Ok(None),

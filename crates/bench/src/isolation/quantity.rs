@@ -53,7 +53,7 @@ impl TryFrom<String> for Size {
     type Error = String;
 
     fn try_from(text: String) -> Result<Size, String> {
-        scaled(&text, &SIZES).map(Size).ok_or_else(|| {
+        parse_scaled(&text, &SIZES).map(Size).ok_or_else(|| {
             format!("'{text}' is not a size such as 512MiB (B, KiB, MiB or GiB, more than 0)")
         })
     }
@@ -63,14 +63,14 @@ impl TryFrom<String> for BitRate {
     type Error = String;
 
     fn try_from(text: String) -> Result<BitRate, String> {
-        scaled(&text, &RATES).map(BitRate).ok_or_else(|| {
+        parse_scaled(&text, &RATES).map(BitRate).ok_or_else(|| {
             format!("'{text}' is not a rate such as 500Mbit (bit, kbit, Mbit or Gbit, more than 0)")
         })
     }
 }
 
 /// Parses a positive number with one of `units`, as a whole number of the smallest.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (number, scale) = units
         .iter()
         .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
@@ -79,7 +79,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// Writes a value in the largest unit that leaves a whole number.
-fn written(value: u64, units: &[(&str, u64)]) -> String {
+fn format_scaled(value: u64, units: &[(&str, u64)]) -> String {
     let whole = units.iter().find(|(_, scale)| value.is_multiple_of(*scale));
     let (unit, scale) = whole.unwrap_or(&units[units.len() - 1]);
     format!("{}{unit}", value / scale)
@@ -93,13 +93,13 @@ impl fmt::Display for Span {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&written(self.0, &SIZES))
+        f.write_str(&format_scaled(self.0, &SIZES))
     }
 }
 
 impl fmt::Display for BitRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&written(self.0, &RATES))
+        f.write_str(&format_scaled(self.0, &RATES))
     }
 }
 

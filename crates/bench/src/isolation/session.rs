@@ -13,7 +13,7 @@ use crate::experiment::schedule::{self, Attempts};
 use crate::host_facts;
 use crate::isolation::data::{
     CellKey, EXPERIMENT, IsolationEnvironment, IsolationResult, IsolationSample, Protection,
-    Resource, RuntimeKind, counted,
+    Resource, RuntimeKind, split_repeated,
 };
 use crate::noise;
 use crate::progress::Progress;
@@ -408,7 +408,7 @@ impl Session<'_> {
     /// Computes the tables. Returns the samples that count, and the repeated ones.
     fn summarise(&mut self) -> (Vec<IsolationSample>, Vec<IsolationSample>) {
         let experiment = &self.options.experiment;
-        let (samples, repeated) = counted(self.samples.clone());
+        let (samples, repeated) = split_repeated(self.samples.clone());
         self.result.tables = analyse::tables(experiment, &samples);
         self.result.acquisition_cpu_pct = analyse::acquisition(experiment, &samples);
         self.result.repeated = repeated.len() as u32;

@@ -45,7 +45,7 @@ impl Tracer {
 }
 
 /// Reading of a counter in the data's form.
-pub(super) fn traced(counter: &TenantCounter) -> TracedPoint {
+pub(super) fn traced_point(counter: &TenantCounter) -> TracedPoint {
     let now = counter.read();
     TracedPoint {
         rss_bytes: now.rss_bytes,

@@ -2,7 +2,7 @@
 
 use super::testbed::LatencyTestbed;
 use super::wire::SETTLE;
-use super::{Options, failed, keep, load, lost, us};
+use super::{Options, failed, keep, load, measure_error, us};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{BiasRow, LatencyResult};
@@ -30,11 +30,13 @@ pub(super) fn measure(
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Queue)?;
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
     let mut blocks: Vec<Blocks> = LOADS.iter().map(|_| Blocks::default()).collect();
     for round in 0..options.rounds() {
         for (count, blocks) in LOADS.iter().zip(&mut blocks) {
-            let mut reader = meter.reader().map_err(lost)?;
+            let mut reader = meter.reader().map_err(measure_error)?;
             let stop = AtomicBool::new(false);
             let pairs = std::thread::scope(|scope| {
                 testbed.load(scope, *count, &stop);

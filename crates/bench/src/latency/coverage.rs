@@ -2,7 +2,7 @@
 
 use super::testbed::LatencyTestbed;
 use super::wire::packet;
-use super::{Options, failed, load, lost};
+use super::{Options, failed, load, measure_error};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{CoverageRow, LatencyResult};
@@ -57,8 +57,10 @@ fn cell(
     seconds: f64,
 ) -> Result<Vec<CoverageRow>, BenchError> {
     let mut meter = load(Start::Queue)?;
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
-    let mut reader = meter.reader().map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
+    let mut reader = meter.reader().map_err(measure_error)?;
     let stop = AtomicBool::new(false);
     let begin = Instant::now();
     std::thread::scope(|scope| -> Result<(), BenchError> {
@@ -119,8 +121,8 @@ fn row(
     direction: Direction,
     load: &Load,
 ) -> Result<CoverageRow, BenchError> {
-    meter.settle(DRAIN / 2).map_err(lost)?;
-    let counts = meter.counts(testbed.netns).map_err(lost)?;
+    meter.settle(DRAIN / 2).map_err(measure_error)?;
+    let counts = meter.counts(testbed.netns).map_err(measure_error)?;
     let (d, c) = (direction as usize, class as usize);
     let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);
     Ok(CoverageRow {
@@ -169,8 +171,10 @@ fn stream(
     let (listener, mut sender) = (listener.map_err(tcp())?, sender.map_err(tcp())?);
     let (mut receiver, _) = listener.accept().map_err(tcp())?;
     let mut meter = load(Start::Queue)?;
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
-    let mut reader = meter.reader().map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
+    let mut reader = meter.reader().map_err(measure_error)?;
     let begin = Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -200,7 +204,7 @@ fn stream(
 }
 
 /// Calls `one` at `rate` for `seconds`.
-fn paced(rate: f64, seconds: f64, mut one: impl FnMut(u32)) {
+fn call_at_rate(rate: f64, seconds: f64, mut one: impl FnMut(u32)) {
     let begin = Instant::now();
     let mut sent = 0u32;
     loop {
@@ -226,7 +230,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
         Class::Icmp => {
             let fd = raw_socket()?;
             // Nothing answers replies: the wire turns only requests.
-            paced(rate, seconds, |n| {
+            call_at_rate(rate, seconds, |n| {
                 let whole = packet(1, super::wire::FAR, 77, n as u16);
                 let to = nix::sys::socket::SockaddrIn::new(10, 97, 0, 2, 0);
                 let _ = nix::sys::socket::sendto(
@@ -241,7 +245,7 @@ fn send_out(class: Class, rate: f64, seconds: f64) -> Result<(), BenchError> {
             let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed("cannot send"))?;
             let to = SocketAddr::from((super::wire::FAR, PORT));
             socket.connect(to).map_err(failed("cannot send"))?;
-            paced(rate, seconds, |n| {
+            call_at_rate(rate, seconds, |n| {
                 let mut payload = [0x5a; 40];
                 payload[..4].copy_from_slice(&n.to_be_bytes());
                 let _ = socket.send(&payload);
@@ -294,7 +298,7 @@ fn receive<'a>(
 fn send_in(testbed: &LatencyTestbed, class: Class, rate: f64, seconds: f64) {
     let protocol = if class == Class::Icmp { 1 } else { 17 };
     let mut whole = packet(protocol, HERE, PORT, 0);
-    paced(rate, seconds, |n| {
+    call_at_rate(rate, seconds, |n| {
         if protocol == 17 {
             whole[28..32].copy_from_slice(&n.to_be_bytes());
             let _ = testbed.wire.send(&whole);

@@ -17,7 +17,7 @@ mod wire;
 
 use crate::data::SCHEMA;
 use crate::error::BenchError;
-use crate::experiment::{Rig, RigOptions, chosen};
+use crate::experiment::{Rig, RigOptions, choose};
 use crate::latency::data::{LatencyExperiment, LatencyResult, LatencySample};
 use crate::progress::Progress;
 use crate::run::{Kind, RunResult};
@@ -89,7 +89,7 @@ fn measure(
             LatencyExperiment::Perturbation => perturbation::measure,
         }
     };
-    let wanted = chosen(LatencyExperiment::ALL, &options.experiments);
+    let wanted = choose(LatencyExperiment::ALL, &options.experiments);
     for (i, which) in wanted.iter().enumerate() {
         rig.progress.step(i, wanted.len(), which.label());
         let testbed = testbed::LatencyTestbed::make()?;
@@ -133,10 +133,10 @@ fn us(ns: u64) -> f64 {
 /// [`BenchError::Unsupported`] if this host cannot run it.
 fn load(start: cofferdam_latency::Start) -> Result<cofferdam_latency::Meter, BenchError> {
     let sizes = cofferdam_latency::LatencySizes::default();
-    cofferdam_latency::Meter::load(sizes, start).map_err(lost)
+    cofferdam_latency::Meter::load(sizes, start).map_err(measure_error)
 }
 
-fn lost(error: cofferdam_latency::MeasureError) -> BenchError {
+fn measure_error(error: cofferdam_latency::MeasureError) -> BenchError {
     match error {
         cofferdam_latency::MeasureError::Unsupported(text) => BenchError::Unsupported(text),
         other => BenchError::Latency(other.to_string()),

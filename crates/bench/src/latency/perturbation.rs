@@ -6,7 +6,7 @@
 
 use super::testbed::LatencyTestbed;
 use super::wire::FAR;
-use super::{Options, failed, keep, load, lost, us};
+use super::{Options, failed, keep, load, measure_error, us};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{LatencyProgramRow, LatencyResult, PerturbationRow};
@@ -65,7 +65,7 @@ impl State {
         let meter = |start, filter: Option<Filter>| -> Result<State, BenchError> {
             let mut meter = load(start)?;
             if let Some(filter) = filter {
-                meter.on(testbed.netns, &filter).map_err(lost)?;
+                meter.on(testbed.netns, &filter).map_err(measure_error)?;
             }
             Ok(State::Meter(Box::new(meter)))
         };
@@ -92,7 +92,7 @@ impl State {
 
     fn switch(&mut self, on: bool, testbed: &LatencyTestbed) -> Result<(), BenchError> {
         match self {
-            State::Meter(meter) => meter.attach(on).map_err(lost),
+            State::Meter(meter) => meter.attach(on).map_err(measure_error),
             State::Hooks(hooks, links) => {
                 links.clear();
                 if on {
@@ -249,14 +249,16 @@ fn programs(
     let empty = EmptyProgram::start()
         .map_err(|e| BenchError::Latency(format!("cannot measure the programs: {e}")))?;
     let mut meter = load(Start::Send)?;
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
     pings(testbed, options.block() * 10)?;
     flood(testbed, 0.5)?;
     let own = empty
         .cost()
         .map_err(failed("cannot measure the programs"))?;
     let own_ns = own.run_time_ns as f64 / own.runs.max(1) as f64;
-    let costs = meter.program_costs().map_err(lost)?;
+    let costs = meter.program_costs().map_err(measure_error)?;
     Ok(costs
         .into_iter()
         .filter(|c| c.runs > 0)

@@ -3,7 +3,7 @@
 
 use super::testbed::LatencyTestbed;
 use super::wire::{ECHO_PORT, SETTLE, Stamp};
-use super::{Options, failed, keep, load, lost, us};
+use super::{Options, failed, keep, load, measure_error, us};
 use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{InjectionRow, LatencyResult, TruthRow};
@@ -53,9 +53,11 @@ pub(super) fn stamps(
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
     result.memory_bytes = Some(meter.memory_bytes());
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
     for (kind, protocol, name) in [(Kind::Icmp, 1, "icmp"), (Kind::Udp(ECHO_PORT), 17, "udp")] {
-        let mut reader = meter.reader().map_err(lost)?;
+        let mut reader = meter.reader().map_err(measure_error)?;
         testbed.wire.stamps(true);
         let count = options.block() * options.rounds().min(7);
         let probes = testbed.inside(|| {
@@ -119,11 +121,13 @@ pub(super) fn injection(
     result: &mut LatencyResult,
 ) -> Result<(), BenchError> {
     let mut meter = load(Start::Send)?;
-    meter.on(testbed.netns, &Filter::default()).map_err(lost)?;
+    meter
+        .on(testbed.netns, &Filter::default())
+        .map_err(measure_error)?;
     // Attached after the meter, so that the delay comes after the meter's stamp.
     let delay = Delay::attach(testbed.host_netns, testbed.device);
     let mut delay = delay.map_err(|e| BenchError::Latency(format!("cannot inject delays: {e}")))?;
-    let mut reader = meter.reader().map_err(lost)?;
+    let mut reader = meter.reader().map_err(measure_error)?;
     let (mut inside, mut outside, mut held_ns) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds() {
         let mut medians = Vec::new();

@@ -1,7 +1,7 @@
 //! Judged cells as a Markdown table next to the report, for a document or a diff of two runs.
 
 use super::data::PenaltyResult;
-use super::goals::{JudgedCell, judged};
+use super::goals::{JudgedCell, judge_cells};
 use crate::data::{Estimate, Treatment, Verdict};
 use crate::error::BenchError;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub const TABLE: &str = "grid.md";
 /// Writes the table, if a cell was enforced. Its verdicts are those of the report. `is_busy`: the
 /// host did other work before the run.
 pub(super) fn write(dir: &Path, result: &PenaltyResult, is_busy: bool) -> Result<(), BenchError> {
-    let mut judged = judged(&result.cells);
+    let mut judged = judge_cells(&result.cells);
     for row in &mut judged {
         row.doubt(is_busy);
     }
@@ -39,14 +39,14 @@ fn table(judged: &[JudgedCell<'_>]) -> String {
             Treatment::Agent => " by the agent",
             _ => "",
         };
-        let figure = |e: Option<&Estimate>| e.map_or("–".to_owned(), shown);
+        let figure = |e: Option<&Estimate>| e.map_or("–".to_owned(), interval_text);
         // Writing to a String cannot fail.
         let _taken = writeln!(
             text,
             "| `{}`{by} | {} | {} | {} | {} | {} | {} | {} |",
             row.cell.cell.id,
-            shown(&row.cell.penalty),
-            shown(&row.treated.penalty),
+            interval_text(&row.cell.penalty),
+            interval_text(&row.treated.penalty),
             figure(row.treated.offender_corrected.as_ref()),
             figure(row.treated.goodput_kept.as_ref()),
             figure(row.treated.idle_goodput_kept.as_ref()),
@@ -57,7 +57,7 @@ fn table(judged: &[JudgedCell<'_>]) -> String {
     text
 }
 
-fn shown(e: &Estimate) -> String {
+fn interval_text(e: &Estimate) -> String {
     match e.interval() {
         Some(interval) => format!(
             "{:.2} [{:.2}, {:.2}]",

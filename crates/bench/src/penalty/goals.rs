@@ -49,7 +49,7 @@ impl JudgedCell<'_> {
 }
 
 /// Judges every enforced cell: by the benchmark's loop, by the agent, or by each.
-pub(super) fn judged(cells: &[CellResult]) -> Vec<JudgedCell<'_>> {
+pub(super) fn judge_cells(cells: &[CellResult]) -> Vec<JudgedCell<'_>> {
     let enforced = cells.iter().flat_map(|cell| {
         let whole = cell.treated.iter().filter(|t| t.treatment.is_whole());
         whole.map(move |treated| JudgedCell {
@@ -62,7 +62,9 @@ pub(super) fn judged(cells: &[CellResult]) -> Vec<JudgedCell<'_>> {
 }
 
 pub(crate) fn goals(cells: &[CellResult]) -> Vec<Judgement> {
-    let all = judged(cells).into_iter().flat_map(|judged| judged.goals);
+    let all = judge_cells(cells)
+        .into_iter()
+        .flat_map(|judged| judged.goals);
     all.map(|(_, goal)| goal).collect()
 }
 
@@ -138,20 +140,20 @@ mod tests {
         cell
     }
 
-    fn missed(cell: &CellResult) -> Vec<&'static str> {
-        judged(std::slice::from_ref(cell))[0].goals_that_are(Verdict::Missed)
+    fn missed_goals(cell: &CellResult) -> Vec<&'static str> {
+        judge_cells(std::slice::from_ref(cell))[0].goals_that_are(Verdict::Missed)
     }
 
     /// Promise 42.
     #[test]
     fn a_victim_with_too_little_or_too_much_misses_goals() {
         let (least, most) = PENALTY_WITHIN.into_inner();
-        assert!(missed(&cell(4.5, 1.0)).is_empty());
-        assert_eq!(missed(&cell(4.5, most * 1.1)), ["penalty"]);
-        assert_eq!(missed(&cell(4.5, least * 0.9)), ["penalty"]);
+        assert!(missed_goals(&cell(4.5, 1.0)).is_empty());
+        assert_eq!(missed_goals(&cell(4.5, most * 1.1)), ["penalty"]);
+        assert_eq!(missed_goals(&cell(4.5, least * 0.9)), ["penalty"]);
         // The competitor sleeps most of the time, with and without enforcement.
-        assert!(missed(&cell(0.5, 0.5)).is_empty());
-        assert_eq!(missed(&cell(0.5, 0.4)), ["penalty"]);
+        assert!(missed_goals(&cell(0.5, 0.5)).is_empty());
+        assert_eq!(missed_goals(&cell(0.5, 0.4)), ["penalty"]);
     }
 
     /// Promise 42.
@@ -162,18 +164,18 @@ mod tests {
         // The offender's share is half of the CPU.
         cell.treated[0].offender_corrected = set(0.5 + 2.0 * SHARE_EXCEEDED);
         cell.treated[0].idle_goodput_kept = set(0.8);
-        assert_eq!(missed(&cell), ["share", "idle goodput"]);
+        assert_eq!(missed_goals(&cell), ["share", "idle goodput"]);
         // A server that answers a request now and then does not want its share: the rest may be
         // used.
         let mut server = cell.clone();
         server.metric = Metric::P99Us;
-        assert_eq!(missed(&server), ["idle goodput"]);
+        assert_eq!(missed_goals(&server), ["idle goodput"]);
         // A quota limits on an idle CPU too; TCP must keep the goodput that flow control allows.
         cell.cell.limit = Limit::Quota;
         cell.cell.victim_share_pct = 80;
         cell.cell.interferer = Interferer::Stream;
         cell.treated[0].offender_corrected = set(0.2);
         cell.treated[0].goodput_kept = set(0.05);
-        assert_eq!(missed(&cell), ["quota goodput"]);
+        assert_eq!(missed_goals(&cell), ["quota goodput"]);
     }
 }

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn with(filter: Filter, quick: bool) -> Result<Vec<Cell>, BenchError> {
+    fn filtered_cells(filter: Filter, quick: bool) -> Result<Vec<Cell>, BenchError> {
         cells(&Options {
             quick,
             filter,
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_every_victim_meets_every_interferer() {
-        let all = with(Filter::default(), false).unwrap();
+        let all = filtered_cells(Filter::default(), false).unwrap();
         let ids: BTreeSet<_> = all.iter().map(|c| &c.id).collect();
         assert_eq!(ids.len(), all.len());
         let met: BTreeSet<_> = all
@@ -278,7 +278,7 @@ mod tests {
     fn the_grids_have_the_worst_case_on_their_paths() {
         let has = |quick, path| {
             let id = format!("cpu/flood/receiver/{path}/3x200B");
-            let cells = with(Filter::default(), quick).unwrap();
+            let cells = filtered_cells(Filter::default(), quick).unwrap();
             cells.iter().any(|c| c.id == id)
         };
         for path in Path::ALL {
@@ -315,7 +315,7 @@ mod tests {
             flows: vec![10],
             ..Filter::default()
         };
-        let cells = with(filter, false).unwrap();
+        let cells = filtered_cells(filter, false).unwrap();
         assert!(
             cells
                 .iter()
@@ -325,7 +325,7 @@ mod tests {
             flows: vec![7],
             ..Filter::default()
         };
-        assert_eq!(with(none, false).unwrap_err().exit_code(), 2);
+        assert_eq!(filtered_cells(none, false).unwrap_err().exit_code(), 2);
         let no_pairs = Options {
             pairs: 0,
             ..Options::default()

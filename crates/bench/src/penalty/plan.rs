@@ -54,7 +54,7 @@ impl Plan {
     ///
     /// # Errors
     /// The directory has another plan.
-    pub fn resumed(self, dir: &Path) -> Result<Plan, BenchError> {
+    pub fn resume(self, dir: &Path) -> Result<Plan, BenchError> {
         let path = dir.join(PLAN);
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", dir.display()));
         let text = match fs::read_to_string(&path) {
@@ -116,16 +116,16 @@ mod tests {
     #[test]
     fn only_the_same_plan_resumes_and_keeps_the_work_found() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(plan(5).resumed(dir.path()).unwrap(), plan(5));
+        assert_eq!(plan(5).resume(dir.path()).unwrap(), plan(5));
         let mut found = plan(5);
         found.work.insert("cpu".to_owned(), 7);
         fs::write(dir.path().join(PLAN), serde_json::to_vec(&found).unwrap()).unwrap();
-        let resumed = plan(5).resumed(dir.path()).unwrap();
+        let resumed = plan(5).resume(dir.path()).unwrap();
         assert_eq!(resumed.work(), HashMap::from([(VictimKind::Cpu, 7)]));
-        let other = plan(6).resumed(dir.path()).unwrap_err();
+        let other = plan(6).resume(dir.path()).unwrap_err();
         assert!(other.exit_code() == 2 && other.to_string().contains("the same options"));
         fs::write(dir.path().join(PLAN), "{\"cells\": [").unwrap();
-        let damaged = plan(5).resumed(dir.path()).unwrap_err().to_string();
+        let damaged = plan(5).resume(dir.path()).unwrap_err().to_string();
         assert!(damaged.contains("plan.json is damaged"), "{damaged}");
     }
 }

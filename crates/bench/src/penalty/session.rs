@@ -31,7 +31,7 @@ impl<'a, 'p> Session<'a, 'p> {
         cells: &[Cell],
         options: &'a Options,
     ) -> Result<Session<'a, 'p>, BenchError> {
-        let mut plan = Plan::new(options, cells).resumed(rig.dir.path())?;
+        let mut plan = Plan::new(options, cells).resume(rig.dir.path())?;
         rig.calibrated = plan.work();
         plan.keep(&rig.calibrated, &rig.dir)?;
         let earlier: Vec<Sample> = Vec::read(rig.dir.path())
@@ -88,7 +88,7 @@ impl<'a, 'p> Session<'a, 'p> {
         let pairs: Vec<u32> = (0..self.options.pairs).collect();
         let turns = self.turns();
         let next = |samples: &[Sample]| {
-            let whole = whole(samples, turns.len());
+            let whole = whole_attempts(samples, turns.len());
             let next = schedule::next(&pairs, &whole, &HashSet::new(), self.options.attempts);
             next.map(|(pair, _)| (*pair, number_of_next(samples, *pair)))
         };
@@ -199,7 +199,7 @@ fn measure_pair(
 }
 
 /// Steal fraction of each complete attempt at a pair of a cell, in the form of [`schedule::next`].
-fn whole(samples: &[Sample], turns: usize) -> Attempts<u32> {
+fn whole_attempts(samples: &[Sample], turns: usize) -> Attempts<u32> {
     let mut whole = Attempts::new();
     for ((_, pair, _), attempt) in attempts(samples) {
         if attempt.turns >= turns {

@@ -8,7 +8,7 @@ use crate::reservation::data::{
 use crate::stats::estimate;
 
 /// Judged figure of a sample: completion time, or p99.
-fn judged(sample: &ReservationSample) -> f64 {
+fn judged_figure(sample: &ReservationSample) -> f64 {
     sample.latency.map_or(sample.elapsed_s, |l| l.p99_us)
 }
 
@@ -33,11 +33,11 @@ pub(super) fn cell(
                     let alone = samples
                         .iter()
                         .find(|a| a.policy == ReservationPolicy::Alone && a.round == s.round)?;
-                    Some(judged(s) / judged(alone))
+                    Some(judged_figure(s) / judged_figure(alone))
                 })
                 .filter(|ratio| ratio.is_finite())
                 .collect();
-            let judged: Option<Estimate> = all(judged);
+            let judged: Option<Estimate> = all(judged_figure);
             let (elapsed_s, p99_us) = match cell.target.is_interactive() {
                 true => (None, judged),
                 false => (judged, None),
@@ -49,7 +49,7 @@ pub(super) fn cell(
                 to_alone: estimate(&ratios, seed),
                 cpu_got: all(|s| s.cpu_got)?,
                 host_utilisation: all(|s| s.host_utilisation)?,
-                entitled: entitled(&mine, seed),
+                entitled: entitlements(&mine, seed),
             })
         })
         .collect();
@@ -60,7 +60,7 @@ pub(super) fn cell(
 }
 
 /// Entitlement and losses, from the samples with a diagnosis; `None` without one.
-fn entitled(samples: &[&ReservationSample], seed: u64) -> Option<Entitlements<Estimate>> {
+fn entitlements(samples: &[&ReservationSample], seed: u64) -> Option<Entitlements<Estimate>> {
     let all = |value: fn(&Entitlements<f64>) -> f64| {
         let diagnosed = samples.iter().filter_map(|s| s.entitled.as_ref());
         let values: Vec<f64> = diagnosed.map(value).collect();

@@ -84,7 +84,7 @@ impl Ground for Own {
             reservations,
         } = &mut self.journaled;
         reservations.set(journal, &[], &[]);
-        let Some(amount) = reserved(cell, policy)? else {
+        let Some(amount) = reserved_amount(cell, policy)? else {
             return Ok(());
         };
         reservations.set_options(ReservationOptions {
@@ -122,7 +122,7 @@ impl Ground for Own {
 }
 
 /// CPU amount that the target has reserved under `policy`.
-pub(super) fn reserved(
+pub(super) fn reserved_amount(
     cell: &ReservationCell,
     policy: ReservationPolicy,
 ) -> Result<Option<CpuAmount>, BenchError> {

@@ -1,7 +1,7 @@
 //! One sample: sets up the containers by a policy, starts the neighbours, measures the target.
 
 use super::containers::{Containers, Member, SCALE};
-use super::ground::{self, Ground, reserved};
+use super::ground::{self, Ground, reserved_amount};
 use super::options::Options;
 use super::watch::Watch;
 use crate::cpustat::{self, CpuStat};
@@ -146,16 +146,16 @@ impl<'a> Bench<'a> {
         pass(self.ground.as_mut(), rig, SETTLE)?;
         let lendings = self.ground.lendings();
         let containers = self.ground.containers()?;
-        let promised = reserved(cell, policy)?;
+        let promised = reserved_amount(cell, policy)?;
         let watched = self.watch.as_mut();
         let watched = watched.map(|w| w.begin(containers, cell, promised));
         let watched = watched.transpose()?;
-        let before = used(containers, cell);
+        let before = resource_use(containers, cell);
         target.go()?;
         while !target.has_line(Duration::from_millis(20))? {
             pass(self.ground.as_mut(), rig, Duration::ZERO)?;
         }
-        let after = used(self.ground.containers()?, cell);
+        let after = resource_use(self.ground.containers()?, cell);
         let entitled = match (&mut self.watch, &watched) {
             (Some(watch), Some(begun)) => watch.end(begun)?,
             _ => None,
@@ -267,7 +267,7 @@ fn start_neighbours(
 }
 
 /// Use of the host, CPU seconds of the target, CPU seconds of the neighbours.
-fn used(containers: &Containers, cell: &ReservationCell) -> (CpuStat, f64, f64) {
+fn resource_use(containers: &Containers, cell: &ReservationCell) -> (CpuStat, f64, f64) {
     let neighbours = containers.neighbours(cell).iter();
     (
         stat(),

@@ -55,15 +55,15 @@ pub fn words(cell: &ReservationCell) -> String {
     match cell.id.matches('/').count() {
         0..=2 => format!("{target} next to {limit} {neighbours} neighbours"),
         _ => {
-            let threads = counted(cell.threads, "thread");
-            let count = counted(cell.neighbour_count, "neighbour");
+            let threads = count_text(cell.threads, "thread");
+            let count = count_text(cell.neighbour_count, "neighbour");
             let count = count.replacen(' ', &format!(" {limit} {neighbours} "), 1);
             format!("{target} with {threads} next to {count}")
         }
     }
 }
 
-fn counted(count: u32, what: &str) -> String {
+fn count_text(count: u32, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
@@ -147,13 +147,13 @@ pub fn one(result: &ReservationCellResult) -> Result<Markup, ReportError> {
         "The target has requested {} and has {}; {} requested {} in all and {} each. Every \
          policy is measured once a round, in a random order.",
         cpu_count(cell.reserved_cpus),
-        counted(cell.threads, "thread"),
+        count_text(cell.threads, "thread"),
         match cell.neighbour_count {
             1 => "the neighbour has".to_owned(),
             count => format!("{count} neighbours have"),
         },
         cpu_count(cell.neighbour_cpus),
-        counted(cell.neighbour_threads, "thread"),
+        count_text(cell.neighbour_threads, "thread"),
     );
     let diagnosed = result.rows.iter().any(|row| row.entitled.is_some());
     let got = chart(

@@ -7,7 +7,7 @@ use crate::table::{Table, estimate};
 
 /// Table of the conditions under each policy, and table of the target's losses by cause.
 pub(super) fn tables(result: &ReservationResult) -> Vec<Table> {
-    let all = [conditions(result), lost(result)];
+    let all = [conditions(result), loss_table(result)];
     all.into_iter().flat_map(Table::listed).collect()
 }
 
@@ -40,7 +40,7 @@ fn conditions(result: &ReservationResult) -> Table {
     table
 }
 
-fn lost(result: &ReservationResult) -> Table {
+fn loss_table(result: &ReservationResult) -> Table {
     let head = ["condition", "policy", "entitled"].into_iter();
     let mut table = Table::new(head.chain(Entitlements::<Estimate>::CAUSES));
     table.lead = "CPUs that the target was entitled to, and lost, by cause:".to_owned();

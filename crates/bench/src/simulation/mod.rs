@@ -40,7 +40,7 @@ const ATTEMPTS: u32 = 3;
 /// samples there.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, BenchError> {
     let host = this_host()?;
-    let cases = chosen(options, &host)?;
+    let cases = choose_cases(options, &host)?;
     let rig_options = RigOptions::plain(
         Kind::Simulation,
         options.quick,
@@ -54,7 +54,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     rig.close(Some(RunResult::Simulation(result)), outcome)
 }
 
-fn chosen(options: &Options, host: &Host) -> Result<Vec<SimulationCase>, BenchError> {
+fn choose_cases(options: &Options, host: &Host) -> Result<Vec<SimulationCase>, BenchError> {
     let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
     if options.rounds == 0 {
         return usage("--rounds 0 measures nothing: give at least 1");
@@ -102,7 +102,7 @@ fn measure_all(
             let shares = model::shares(case, host, seconds, seed)?;
             let idle = 1.0 - shares.iter().sum::<f64>();
             simulated.entry(&case.id).or_default().push(shares);
-            match measured(rig, case, (seconds, idle), round, &mut samples) {
+            match measure_case(rig, case, (seconds, idle), round, &mut samples) {
                 Ok(()) => {}
                 Err(
                     e @ (BenchError::Worker { .. }
@@ -131,7 +131,7 @@ fn measure_all(
 }
 
 /// Measures one case in one round, again while it is disturbed.
-fn measured(
+fn measure_case(
     rig: &mut Rig<'_>,
     case: &SimulationCase,
     (seconds, idle): (f64, f64),

@@ -23,8 +23,8 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
                 let _late = nix::sys::prctl::set_timerslack(1);
                 let mut state = 1;
                 while !stop.load(Ordering::Relaxed) {
-                    let Ok(begin) = used() else { return };
-                    while used().is_ok_and(|now| now - begin < work) {
+                    let Ok(begin) = used_cpu_time() else { return };
+                    while used_cpu_time().is_ok_and(|now| now - begin < work) {
                         state = cpu::mix(state, 500);
                     }
                     // A signal ends the sleep early, which shortens only one round.
@@ -46,6 +46,6 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
 }
 
 /// CPU time of this thread.
-fn used() -> nix::Result<Duration> {
+fn used_cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

@@ -31,7 +31,7 @@ pub fn spec(path: NetPath) -> Spec {
 }
 
 /// Starts a worker and its work.
-pub fn going(place: &Place, args: &str) -> Worker {
+pub fn start_worker(place: &Place, args: &str) -> Worker {
     let mut worker = Worker::start(place, &format!("{args} --limit 60")).unwrap();
     worker.go().unwrap();
     worker

@@ -55,7 +55,7 @@ impl Walker {
     }
 
     /// Waits until the child has filled its set; `None` if it was killed before that.
-    fn filled(mut self) -> Option<Walker> {
+    fn await_filled(mut self) -> Option<Walker> {
         loop {
             if self.lines.next()?.ok()? == FILLED {
                 return Some(self);
@@ -96,7 +96,7 @@ impl Memory {
     /// Fills the working set, so that the measurement shows walking and not filling. Above the
     /// limit the first child is killed here.
     pub fn fill(self) -> Memory {
-        let walker = Walker::start(self.bytes, self.rate).and_then(Walker::filled);
+        let walker = Walker::start(self.bytes, self.rate).and_then(Walker::await_filled);
         self.first.replace(walker);
         self
     }

@@ -154,11 +154,11 @@ fn run(load: &Load, warmup: Duration, measure: Duration, lines: &Receiver<String
         // A panic of the thread is already on stderr.
         let _told = thread.join();
     }
-    say(&done(&meter, &first.unwrap_or(last), &last));
+    say(&done_line(&meter, &first.unwrap_or(last), &last));
     alive
 }
 
-fn done(meter: &Meter, first: &Counts, last: &Counts) -> String {
+fn done_line(meter: &Meter, first: &Counts, last: &Counts) -> String {
     let window = last.at.saturating_sub(first.at);
     let mut line = format!(
         "@done window_us={} ops={} bytes={} lost={} restarts={}",

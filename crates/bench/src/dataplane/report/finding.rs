@@ -11,7 +11,7 @@ use crate::report::format::{estimate, number, scaled, times};
 pub fn finding(result: &DataplaneResult) -> Vec<String> {
     let mut text = Vec::from_iter(cores(result));
     for mix in DataplaneExperiment::ALL.iter().filter(|e| e.is_mix()) {
-        text.extend(served(*mix, &result.service));
+        text.extend(service_line(*mix, &result.service));
     }
     text
 }
@@ -54,7 +54,7 @@ fn cores(result: &DataplaneResult) -> Option<String> {
 }
 
 /// Sentence about the servers' rates within the latency limit.
-fn served(mix: DataplaneExperiment, service: &[DataplaneService]) -> Option<String> {
+fn service_line(mix: DataplaneExperiment, service: &[DataplaneService]) -> Option<String> {
     let own = || service.iter().filter(|s| s.experiment == mix);
     own().next()?;
     let name = mix.to_string().to_uppercase();

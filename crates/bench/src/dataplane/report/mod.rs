@@ -281,7 +281,7 @@ fn one(
                 @if let Some(bars) = bars { (bars) }
             }
             @for sentence in cores::caution(rows) { p.said { (sentence) } }
-            @if !service.is_empty() { (most(service)) }
+            @if !service.is_empty() { (highest_rates(service)) }
             (table)
         },
     ))
@@ -366,7 +366,7 @@ fn memory(rows: &[&DataplaneRow]) -> Markup {
 }
 
 /// Table of the servers' rates within the latency limit.
-fn most(service: &[&DataplaneService]) -> Markup {
+fn highest_rates(service: &[&DataplaneService]) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {

@@ -16,7 +16,7 @@ limits:
 link: 1Gbit
 ";
 
-fn refused(text: &str) -> String {
+fn refusal(text: &str) -> String {
     Experiment::parse(text, "x.yaml").unwrap_err().to_string()
 }
 
@@ -70,38 +70,38 @@ fn one_seed_draws_one_order_block_by_block() {
 fn mistakes_are_reported_with_line_and_column() {
     let typo = WHOLE.replace("repetitions", "repetition");
     assert!(
-        refused(&typo).starts_with("x.yaml:5:1: "),
+        refusal(&typo).starts_with("x.yaml:5:1: "),
         "{}",
-        refused(&typo)
+        refusal(&typo)
     );
     assert!(
-        refused(&typo).contains("unknown field"),
+        refusal(&typo).contains("unknown field"),
         "{}",
-        refused(&typo)
+        refusal(&typo)
     );
     let runtime = WHOLE.replace("podman", "podmann");
     assert!(
-        refused(&runtime).starts_with("x.yaml:2:21: "),
+        refusal(&runtime).starts_with("x.yaml:2:21: "),
         "{}",
-        refused(&runtime)
+        refusal(&runtime)
     );
     assert!(
-        refused(&runtime).contains("podmann"),
+        refusal(&runtime).contains("podmann"),
         "{}",
-        refused(&runtime)
+        refusal(&runtime)
     );
     let unit = WHOLE.replace("128MiB", "128");
     assert!(
-        refused(&unit).starts_with("x.yaml:11:11: "),
+        refusal(&unit).starts_with("x.yaml:11:11: "),
         "{}",
-        refused(&unit)
+        refusal(&unit)
     );
-    assert!(refused(&unit).contains("128"), "{}", refused(&unit));
+    assert!(refusal(&unit).contains("128"), "{}", refusal(&unit));
     let syntax = WHOLE.replace("[cpu, network]", "[cpu, network");
     assert!(
-        refused(&syntax).starts_with("x.yaml:"),
+        refusal(&syntax).starts_with("x.yaml:"),
         "{}",
-        refused(&syntax)
+        refusal(&syntax)
     );
     for (from, to, word) in [
         ("repetitions: 3", "repetitions: 0", "repetitions"),
@@ -119,7 +119,7 @@ fn mistakes_are_reported_with_line_and_column() {
             "has no load for 'cpu': set 'resources' to disk",
         ),
     ] {
-        let text = refused(&WHOLE.replace(from, to));
+        let text = refusal(&WHOLE.replace(from, to));
         assert!(text.contains(word), "{to}: {text}");
         assert!(!text.contains('\n'), "{text}");
     }
@@ -131,7 +131,7 @@ fn a_generator_of_the_host_is_used_where_it_works() {
     let text = WHOLE
         .replace("[cpu, network]", "[cpu]")
         .replace("seed: 7", "generator: stress-ng");
-    let reason = refused(&text);
+    let reason = refusal(&text);
     assert!(
         reason.contains("which tenants of 'podman' do not have"),
         "{reason}"
@@ -139,9 +139,9 @@ fn a_generator_of_the_host_is_used_where_it_works() {
     let text = text.replace("[process, podman]", "[process]");
     let experiment = Experiment::parse(&text, "x.yaml").unwrap();
     assert_eq!(experiment.generator, GeneratorKind::StressNg);
-    let reason = refused(&text.replace("warmup: 500ms", "warmup: 499ms"));
+    let reason = refusal(&text.replace("warmup: 500ms", "warmup: 499ms"));
     assert!(reason.contains("may take to start"), "{reason}");
-    let reason = refused(&text.replace("stress-ng", "stress"));
+    let reason = refusal(&text.replace("stress-ng", "stress"));
     assert!(reason.starts_with("x.yaml:8:12: "), "{reason}");
 }
 

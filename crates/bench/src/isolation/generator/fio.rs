@@ -78,7 +78,7 @@ impl Generator for Fio {
     }
 
     /// Reads fio's JSON: reads and writes together.
-    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
+    fn parse_figures(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
         // Notes may precede the JSON.
         let from = output.find('{').ok_or("fio said nothing")?;
         let json = serde_json::Deserializer::from_str(&output[from..]).into_iter::<Value>();

@@ -44,18 +44,22 @@ impl Generator for Iperf3 {
         Some(line.split_whitespace().map(str::to_owned).collect())
     }
 
-    fn done(
+    fn parse_figures(
         &self,
         output: &str,
         warmup: Duration,
         measure: Duration,
     ) -> Result<LoadFigures, String> {
-        within(output, warmup, measure)
+        figures_within(output, warmup, measure)
     }
 }
 
 /// Bytes and datagrams of the intervals within the window.
-fn within(output: &str, warmup: Duration, measure: Duration) -> Result<LoadFigures, String> {
+fn figures_within(
+    output: &str,
+    warmup: Duration,
+    measure: Duration,
+) -> Result<LoadFigures, String> {
     let report: Value =
         serde_json::from_str(output).map_err(|_| "iperf3's report is not JSON".to_owned())?;
     let own = report["error"].as_str();
@@ -131,12 +135,12 @@ impl Iperf3Sink {
     }
 
     /// Figures of the server after its client's end; `None` if it does not end within `patience`.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
+    pub fn await_figures(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let Some(output) = self.program.output(Instant::now() + patience)? else {
             return Ok(None);
         };
         let [warmup, measure] = self.window;
-        match within(&output.text, warmup, measure) {
+        match figures_within(&output.text, warmup, measure) {
             Ok(done) => Ok(Some(done)),
             Err(reason) => Err(self.program.failure(&output, &reason)),
         }

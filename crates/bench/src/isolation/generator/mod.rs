@@ -31,7 +31,7 @@ trait Generator {
     fn arguments(&self, load: &Load, warmup: Duration, measure: Duration) -> Option<Vec<String>>;
 
     /// Reads the figures of the window from the program's output.
-    fn done(
+    fn parse_figures(
         &self,
         output: &str,
         warmup: Duration,
@@ -120,7 +120,7 @@ impl Foreign {
         let arguments = arguments.ok_or_else(|| {
             BenchError::Unsupported(format!("{name} has no load for this resource"))
         })?;
-        let mut command = super::runtime::placed("nsenter", &self.cgroups, None)?;
+        let mut command = super::runtime::command_in("nsenter", &self.cgroups, None)?;
         command
             // The tenant has the host's mounts.
             .args(["--net", "--ipc", "--uts"])
@@ -143,7 +143,7 @@ impl Foreign {
     }
 
     /// Waits at most `patience` for its end; `None` if it still runs.
-    pub fn done(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
+    pub fn await_figures(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
         let deadline = Instant::now() + patience;
         let Some(running) = &mut self.running else {
             return Err(BenchError::Worker {
@@ -156,7 +156,7 @@ impl Foreign {
         };
         let read = self
             .generator
-            .done(&output.text, running.warmup, running.measure);
+            .parse_figures(&output.text, running.warmup, running.measure);
         let done = read.map_err(|reason| running.program.failure(&output, &reason))?;
         self.running = None;
         Ok(Some(done))
@@ -240,7 +240,7 @@ mod tests {
                 .map(|_| words[random.usize(..words.len())])
                 .collect();
             for kind in GeneratorKind::ALL.iter().filter(|k| k.is_foreign()) {
-                let done = of(*kind).unwrap().done(&text, second, second);
+                let done = of(*kind).unwrap().parse_figures(&text, second, second);
                 assert!(
                     done.is_err() || done.is_ok_and(|d| d.window_s > 0.0),
                     "{text}"

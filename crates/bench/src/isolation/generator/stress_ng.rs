@@ -36,7 +36,7 @@ impl Generator for StressNg {
         Some(words.map(str::to_owned).collect())
     }
 
-    fn done(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
+    fn parse_figures(&self, output: &str, _: Duration, _: Duration) -> Result<LoadFigures, String> {
         let value = |key: &str| {
             let mut lines = output.lines().map(str::trim_start);
             let text = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;

@@ -31,10 +31,10 @@ pub fn finding(run: &RunData, result: &IsolationResult) -> Vec<String> {
         .flat_map(|t| t.rows.iter().map(move |row| (t, row)))
         .filter(|(_, row)| row.scenario.b.is_some())
         .collect();
-    let mut text = lost(&contended, run.manifest.is_busy);
-    text.extend(slower(&contended));
+    let mut text = loss_lines(&contended, run.manifest.is_busy);
+    text.extend(latency_lines(&contended));
     text.extend(protection::finding(result));
-    text.extend(stolen(IsolationSamples::of(run), result));
+    text.extend(steal_line(IsolationSamples::of(run), result));
     let [done, total] = result.done;
     if done < total {
         text.push(format!(
@@ -53,7 +53,7 @@ fn cases<'a>(
         .collect()
 }
 
-fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
+fn loss_lines(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
     let cases = cases(contended, |row| row.performance_loss_pct.as_ref());
     if cases.is_empty() {
         let why = "not measured: no cell with a neighbour has one without it to compare with";
@@ -94,7 +94,7 @@ fn lost(contended: &[Cell<'_>], is_busy: bool) -> Vec<String> {
     text
 }
 
-fn slower(contended: &[Cell<'_>]) -> Vec<String> {
+fn latency_lines(contended: &[Cell<'_>]) -> Vec<String> {
     let cases = cases(contended, |row| row.p99_factor.as_ref());
     let describe = |((t, row), grown): (Cell<'_>, &Estimate)| {
         format!(
@@ -133,8 +133,8 @@ fn headlines<'a>(
 
 /// Numbers of cells that the hypervisor disturbed and of repeated measurements; `None` if there are
 /// none.
-fn stolen(run: &IsolationSamples, result: &IsolationResult) -> Option<String> {
-    let disturbed = run.samples.iter().filter(|s| s.disturbed()).count();
+fn steal_line(run: &IsolationSamples, result: &IsolationResult) -> Option<String> {
+    let disturbed = run.samples.iter().filter(|s| s.is_disturbed()).count();
     if disturbed == 0 && result.repeated == 0 {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Runtime containerd, by `ctr run --config`: the same bundle as runc's, through containerd's shim.
 
-use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
+use super::{Runtime, START, Tenant, TenantSpec, container_tenant, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::testbed::IsolationTestbed;
@@ -53,6 +53,6 @@ impl Runtime for Containerd {
         // Columns: NAME PID STATE
         let mut task = tasks.lines().filter(|line| line.starts_with(&id));
         let pid = task.next().and_then(|line| line.split_whitespace().nth(1));
-        contained(guest, pid.unwrap_or_default(), undo)
+        container_tenant(guest, pid.unwrap_or_default(), undo)
     }
 }

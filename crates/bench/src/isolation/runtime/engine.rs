@@ -1,6 +1,6 @@
 //! Parts that podman and docker share: their command lines are the same.
 
-use super::{Limit, START, Tenant, TenantSpec, contained, oci};
+use super::{Limit, START, Tenant, TenantSpec, container_tenant, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::load;
@@ -77,7 +77,7 @@ impl Engine<'_> {
             "{} inspect --format {{{{.State.Pid}}}} {name}",
             self.program
         ))?;
-        contained(guest, &pid, undo)
+        container_tenant(guest, &pid, undo)
     }
 }
 

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) use kubernetes::LABEL;
-pub(super) use process::placed;
+pub(super) use process::command_in;
 
 /// Time limit for the start of a tenant.
 const START: Duration = Duration::from_secs(30);
@@ -80,7 +80,7 @@ pub(super) fn of(kind: RuntimeKind) -> Box<dyn Runtime> {
 }
 
 /// Tenant in a container whose first process has the number `pid`, as a runtime prints it.
-fn contained(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchError> {
+fn container_tenant(guest: Guest, pid: &str, undo: UndoStack) -> Result<Tenant, BenchError> {
     let pid = pid.trim().parse().map_err(|_| BenchError::Worker {
         worker: guest.name().to_owned(),
         reason: format!("its runtime names no process, but '{}'", pid.trim()),

@@ -2,7 +2,7 @@
 //! systemd did not boot. Its limits are those of the cgroup in which it is started: `--property`
 //! needs a scope of a running systemd.
 
-use super::process::placed;
+use super::process::command_in;
 use super::{Runtime, START, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
@@ -35,7 +35,7 @@ impl Runtime for Nspawn {
             testbed,
             &testbed.tenant_dir(&format!("{}-root", spec.name))?,
         )?;
-        let mut command = placed("systemd-nspawn", &cgroups, None)?;
+        let mut command = command_in("systemd-nspawn", &cgroups, None)?;
         command
             .args(["--quiet", "--register=no", "--keep-unit", "--console=pipe"])
             .args([

@@ -30,7 +30,7 @@ impl Runtime for Process {
         let cgroups = groups::make_limited(&testbed.tag, spec, &mut undo)?;
         let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;
         let dir = testbed.tenant_dir(&spec.name)?;
-        let mut command = placed("unshare", &cgroups, Some(&net))?;
+        let mut command = command_in("unshare", &cgroups, Some(&net))?;
         command
             .args(["--ipc", "--uts", "--mount"])
             .arg(&testbed.load)
@@ -50,7 +50,7 @@ impl Runtime for Process {
 }
 
 /// Command that starts `program` in the cgroups and, if given, in a tenant's network namespace.
-pub(in crate::isolation) fn placed(
+pub(in crate::isolation) fn command_in(
     program: &str,
     cgroups: &[PathBuf],
     net: Option<&TenantNet>,

@@ -1,6 +1,6 @@
 //! OCI bundle of the benchmark, run by runc or by gVisor's runsc.
 
-use super::{Runtime, START, Tenant, TenantSpec, contained, first_line, oci};
+use super::{Runtime, START, Tenant, TenantSpec, container_tenant, first_line, oci};
 use crate::error::BenchError;
 use crate::isolation::guest::Guest;
 use crate::isolation::testbed::IsolationTestbed;
@@ -78,6 +78,6 @@ impl Runtime for Bundle {
         let guest = Guest::start(&spec.name, command, START)?;
         let state = run(&format!("{base} state {id}"))?;
         let state: serde_json::Value = serde_json::from_str(&state).unwrap_or_default();
-        contained(guest, &state["pid"].to_string(), undo)
+        container_tenant(guest, &state["pid"].to_string(), undo)
     }
 }

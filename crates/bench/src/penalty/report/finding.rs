@@ -19,7 +19,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
     if let Some((larger, _)) = found.doubtful.filter(|(cell, _)| *cell != worst) {
         text.push(format!("Larger, but inconclusive: {}", headline(larger)));
     }
-    text.extend(blame(run, worst));
+    text.extend(cause_line(run, worst));
     if let (Some(fraction), Some(predicted)) = (worst.softirq_fraction, worst.predicted) {
         text.push(format!(
             "{} of CPU {} went to softirq. With equal shares that alone makes {}.",
@@ -28,7 +28,7 @@ pub fn finding(run: &RunData, cells: &[CellResult]) -> Vec<String> {
             factor(predicted)
         ));
     }
-    text.extend(enforced(cells));
+    text.extend(enforcement_line(cells));
     if cells.len() > 1 {
         let count = |of: Verdict| cases.iter().filter(|(_, e)| judge(fair, e) == of).count();
         text.push(format!(
@@ -53,7 +53,7 @@ pub fn worst(cells: &[CellResult]) -> Option<&CellResult> {
 }
 
 /// Sentence about the penalty under enforcement, in its worst cell.
-fn enforced(cells: &[CellResult]) -> Option<String> {
+fn enforcement_line(cells: &[CellResult]) -> Option<String> {
     let of = |c: &'_ CellResult| -> Option<TreatedResult> {
         let mut treated = c.treated.iter();
         treated.find(|t| t.treatment.is_whole()).cloned()
@@ -104,7 +104,7 @@ fn headline(result: &CellResult) -> String {
 }
 
 /// Sentence that names the offender and the victim, by the ledgers of the samples with traffic.
-fn blame(run: &RunData, result: &CellResult) -> Option<String> {
+fn cause_line(run: &RunData, result: &CellResult) -> Option<String> {
     let cpu = run.manifest.victim_cpu;
     let shares = ledger::shares(run, &result.cell.id, Role::Traffic);
     // Without a record nothing can be said; with records but no container, that is a finding.

@@ -25,7 +25,7 @@ pub(super) fn cells(cells: &[CellResult]) -> Table {
             time(c.metric, c.test.median),
             optional(c.offender_caused_fraction, format::share),
             optional(c.victim_charged_fraction, format::share),
-            received(&c.cell, c.received.as_ref()),
+            rate_text(&c.cell, c.received.as_ref()),
         ]);
         for t in &c.treated {
             table.row([
@@ -36,13 +36,13 @@ pub(super) fn cells(cells: &[CellResult]) -> Table {
                 time(c.metric, t.test.median),
                 String::new(),
                 optional(t.victim_charged_fraction, format::share),
-                received(&c.cell, t.received.as_ref()),
+                rate_text(&c.cell, t.received.as_ref()),
             ]);
         }
     }
     table
 }
 
-fn received(cell: &Cell, rate: Option<&Rate>) -> String {
+fn rate_text(cell: &Cell, rate: Option<&Rate>) -> String {
     rate.map_or("–".to_owned(), |rate| format::rate(cell.protocol, rate))
 }

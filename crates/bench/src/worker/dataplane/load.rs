@@ -52,7 +52,7 @@ impl Driven {
     ///
     /// # Errors
     /// Connections are lost, or it takes too long.
-    fn until(&mut self, what: &str, done: impl Fn(&Load) -> bool) -> Result<(), Failure> {
+    fn wait_until(&mut self, what: &str, done: impl Fn(&Load) -> bool) -> Result<(), Failure> {
         let start = Instant::now();
         while !done(&self.all.application) {
             self.turn();
@@ -110,14 +110,14 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
         all,
         yields: yields == 1,
     };
-    driven.until("opening the connections", Load::is_open)?;
+    driven.wait_until("opening the connections", Load::is_open)?;
     if length.is_zero() {
         return hold(driven, control, &then, connections);
     }
     let all = &mut driven.all;
     if !before.is_empty() {
         all.application.send_once(&mut all.session, before);
-        driven.until("storing the values", Load::is_done)?;
+        driven.wait_until("storing the values", Load::is_done)?;
     }
     let all = &mut driven.all;
     let (load, session) = (&mut all.application, &mut all.session);
@@ -172,7 +172,7 @@ fn hold(
     let each = requests.iter().cycle().take(connections).cloned().collect();
     let all = &mut driven.all;
     all.application.send_once(&mut all.session, each);
-    driven.until("asking once on each connection", Load::is_done)?;
+    driven.wait_until("asking once on each connection", Load::is_done)?;
     report(&true)?;
     while !control.done() {
         driven.turn();

@@ -45,7 +45,7 @@ impl Application for CountedServer {
     }
 }
 
-fn made() -> Box<dyn Application> {
+fn make_application() -> Box<dyn Application> {
     let (work, port, ports, counter) = MADE_OF.get().expect("set before the dataplane is run");
     Box::new(CountedServer {
         served: DataplaneServer::new(*work, *port, *ports),
@@ -69,7 +69,7 @@ pub(super) fn serve(mut args: Args, control: &mut Control) -> Result<(), Failure
     args.finish()?;
     let mut config = config(&setup, &socket, &["any".to_owned()], idle, OF_NOBODY)?;
     for application in &mut config.applications {
-        application.program = Some(Program::new(made));
+        application.program = Some(Program::new(make_application));
     }
     let _ = MADE_OF.set((work, port, ports, control.counter()));
     control.start()?;

@@ -86,8 +86,8 @@ impl Work {
     fn item(self, number: usize, random: &mut fastrand::Rng) -> Item {
         let (key_bytes, value_bytes) = match self {
             Work::Etc => (
-                within(20.0, 70.0, || extreme_value(random.f64())),
-                within(1.0, 1024.0, || pareto(random.f64())),
+                draw_between(20.0, 70.0, || extreme_value(random.f64())),
+                draw_between(1.0, 1024.0, || pareto(random.f64())),
             ),
             Work::Usr | Work::Echo(_) => (16, 2),
         };
@@ -127,7 +127,7 @@ fn get(item: &Item) -> Request {
 }
 
 /// Draws until the value lies within the bounds; returns a whole number.
-fn within(least: f64, most: f64, mut draw: impl FnMut() -> f64) -> usize {
+fn draw_between(least: f64, most: f64, mut draw: impl FnMut() -> f64) -> usize {
     loop {
         let drawn = draw();
         if (least..=most).contains(&drawn) {

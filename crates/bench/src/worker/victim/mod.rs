@@ -41,7 +41,7 @@ pub(crate) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     control.start()?;
     let report = match (work, calibrate) {
         (Some(units), None) => timed(&job, units),
-        (None, Some(seconds)) => calibrated(&job, seconds),
+        (None, Some(seconds)) => calibrate_units(&job, seconds),
         _ => return Err("give either --work or --calibrate".to_owned()),
     };
     control::say_json(&report)
@@ -76,7 +76,7 @@ fn timed(job: &Job, units: u64) -> VictimReport {
 
 /// Doubles the work until it takes a quarter of the time, then scales it. Scales by CPU time, not
 /// by wall-clock time: another process on the CPU must not make the job smaller.
-fn calibrated(job: &Job, seconds: f64) -> VictimReport {
+fn calibrate_units(job: &Job, seconds: f64) -> VictimReport {
     let mut units = 1;
     loop {
         let report = timed(job, units);
@@ -117,6 +117,6 @@ mod tests {
     #[test]
     fn calibration_gives_more_work_for_more_time() {
         let job = prepare(VictimKind::Cpu, 1, 1).unwrap();
-        assert!(calibrated(&job, 0.4).units > calibrated(&job, 0.001).units);
+        assert!(calibrate_units(&job, 0.4).units > calibrate_units(&job, 0.001).units);
     }
 }

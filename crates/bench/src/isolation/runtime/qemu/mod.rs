@@ -8,7 +8,7 @@
 mod archive;
 mod kernel;
 
-use super::process::placed;
+use super::process::command_in;
 use super::{Limit, Runtime, Tenant, TenantSpec, first_line, oci};
 use crate::error::BenchError;
 use crate::host_facts;
@@ -102,7 +102,7 @@ impl Runtime for Qemu {
         };
         let cgroups = groups::make_limited(&testbed.tag, &by_cgroup, &mut undo)?;
         let net = testbed.tenant(&spec.name, spec.index, &mut undo)?;
-        let mut command = placed(PROGRAM, &cgroups, Some(&net))?;
+        let mut command = command_in(PROGRAM, &cgroups, Some(&net))?;
         let mut kernel_line = String::new();
         command.args(machine.arguments(memory(spec)));
         if spec.network {

@@ -74,7 +74,7 @@ pub fn isolation() -> RunData {
         .iter()
         .flat_map(|protection| (0..5).flat_map(|rep| block(*protection, rep)))
         .collect();
-    let again = samples.iter().filter(|s| s.disturbed()).cloned();
+    let again = samples.iter().filter(|s| s.is_disturbed()).cloned();
     let repeated: Vec<IsolationSample> = again
         .map(|s| IsolationSample {
             attempt: 1,
