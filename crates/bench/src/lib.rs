@@ -37,5 +37,5 @@ pub mod topology;
 pub mod worker;
 
 pub use error::BenchError;
-pub use progress::{Progress, Silent};
+pub use progress::{Progress, SilentProgress};
 pub use rundir::RunDir;

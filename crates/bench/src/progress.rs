@@ -19,9 +19,9 @@ pub trait Progress {
 
 /// Receiver that ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct SilentProgress;
 
-impl Progress for Silent {
+impl Progress for SilentProgress {
     fn step(&mut self, _done: usize, _total: usize, _what: &str) {}
     fn warn(&mut self, _text: &str) {}
 }

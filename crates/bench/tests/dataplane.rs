@@ -9,7 +9,7 @@ use cofferdam_bench::dataplane::data::{
     DataplaneCell, DataplaneExperiment, DataplaneResult, DataplaneRow, EchoServer,
 };
 use cofferdam_bench::run::{RunData, RunResult};
-use cofferdam_bench::{Silent, dataplane};
+use cofferdam_bench::{SilentProgress, dataplane};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
 
@@ -26,7 +26,7 @@ fn measure(experiments: &[DataplaneExperiment]) -> (RunData, DataplaneResult) {
         ..Default::default()
     };
     let data = time_limit(LIMIT, move || {
-        let dir = dataplane::run(&options, &mut Silent).unwrap();
+        let dir = dataplane::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     let Some(RunResult::Dataplane(result)) = &data.result else {

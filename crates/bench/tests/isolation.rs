@@ -12,7 +12,7 @@ use cofferdam_bench::isolation::data::{
 use cofferdam_bench::isolation::quantity::{Size, Span};
 use cofferdam_bench::isolation::{Experiment, Limits, Options, run};
 use cofferdam_bench::run::{RunData, RunResult};
-use cofferdam_bench::{BenchError, Silent};
+use cofferdam_bench::{BenchError, SilentProgress};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::LIMIT;
 use nix::fcntl::{Flock, FlockArg};
@@ -58,7 +58,7 @@ fn options(experiment: Experiment, dir: &Path) -> Options {
 fn measure(options: Options) -> RunData {
     let _alone = exclusive();
     time_limit(LIMIT, move || {
-        let dir = run(&options, &mut Silent).unwrap();
+        let dir = run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     })
 }
@@ -460,7 +460,7 @@ fn a_stopped_run_resumes_and_measures_nothing_twice() {
     assert!(runtimes["process"].contains("cofferdam"), "{runtimes:?}");
     // Another experiment in the same directory is refused.
     let other = Experiment { seed: 2, ..short };
-    let error = run(&options(other, &dir), &mut Silent).unwrap_err();
+    let error = run(&options(other, &dir), &mut SilentProgress).unwrap_err();
     assert!(matches!(error, BenchError::Usage(_)), "{error}");
     assert!(error.to_string().contains("another experiment"), "{error}");
 }
@@ -483,7 +483,7 @@ fn unsuitable_run_directories_are_refused() {
     let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
         .map_err(|(_, e)| e)
         .unwrap();
-    let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();
+    let error = run(&options(short.clone(), &dir), &mut SilentProgress).unwrap_err();
     assert!(error.to_string().contains("another run"), "{error}");
     drop(lock);
     let manifest = fs::read_to_string(dir.join("manifest.json")).unwrap();
@@ -492,14 +492,14 @@ fn unsuitable_run_directories_are_refused() {
         manifest.replace("\"schema\": 2", "\"schema\": 99"),
     )
     .unwrap();
-    let error = run(&options(short.clone(), &dir), &mut Silent).unwrap_err();
+    let error = run(&options(short.clone(), &dir), &mut SilentProgress).unwrap_err();
     assert!(error.to_string().contains("schema 99"), "{error}");
     fs::write(
         dir.join("manifest.json"),
         manifest.replace("\"isolation\"", "\"demo\""),
     )
     .unwrap();
-    let error = run(&options(short, &dir), &mut Silent).unwrap_err();
+    let error = run(&options(short, &dir), &mut SilentProgress).unwrap_err();
     assert!(error.to_string().contains("demo"), "{error}");
     assert_eq!(error.exit_code(), 2);
 }

@@ -13,7 +13,7 @@ use cofferdam_bench::reservation::data::{
 };
 use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::simulation::data::SimulationSample;
-use cofferdam_bench::{Silent, accounting, demo, penalty, reservation, simulation};
+use cofferdam_bench::{SilentProgress, accounting, demo, penalty, reservation, simulation};
 use cofferdam_host::{CgroupLayout, HostFs};
 use cofferdam_lab::fixtures::{exclusive, time_limit};
 use common::{LIMIT, worker_executable};
@@ -43,7 +43,7 @@ fn treated_penalty_of(
         ..Default::default()
     };
     let data = time_limit(LIMIT, move || {
-        let dir = penalty::run(&options, &mut Silent).unwrap();
+        let dir = penalty::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     (data, dir)
@@ -82,12 +82,12 @@ fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
             stop_after: Some(std::time::Duration::ZERO),
             ..options(2)
         };
-        penalty::run(&stopped, &mut Silent).unwrap();
+        penalty::run(&stopped, &mut SilentProgress).unwrap();
         let data = RunData::load(&path).unwrap();
         assert_eq!(penalty_result(&data).done, [0, 2]);
         assert_eq!(Sample::of(&data).len(), 0);
         let whole = |wanted: usize| {
-            penalty::run(&options(2), &mut Silent).unwrap();
+            penalty::run(&options(2), &mut SilentProgress).unwrap();
             let data = RunData::load(&path).unwrap();
             assert_eq!(penalty_result(&data).done, [2, 2]);
             let samples = Sample::of(&data).to_vec();
@@ -104,7 +104,7 @@ fn a_stopped_penalty_run_resumes_and_measures_nothing_twice() {
         assert_eq!(second[..6], first[..6]);
         assert!(second[6..].iter().all(|s| s.attempt == 1));
         assert_eq!(whole(8), second);
-        let other = penalty::run(&options(3), &mut Silent).unwrap_err();
+        let other = penalty::run(&options(3), &mut SilentProgress).unwrap_err();
         assert_eq!(other.exit_code(), 2, "{other}");
     });
 }
@@ -272,7 +272,7 @@ fn the_demo_names_the_offender() {
             reservation_seconds: 0.2,
             ..Default::default()
         };
-        let dir = demo::run(&options, &mut Silent).unwrap();
+        let dir = demo::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     let Some(RunResult::Demo(result)) = &data.result else {
@@ -315,7 +315,7 @@ fn an_accounting_run_is_whole() {
             period_seconds: Some(0.2),
             ..Default::default()
         };
-        let dir = accounting::run(&options, &mut Silent).unwrap();
+        let dir = accounting::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     let Some(RunResult::Accounting(result)) = &data.result else {
@@ -383,7 +383,7 @@ fn a_reservation_run_is_whole_and_leaves_nothing() {
             neighbour_counts: vec![2],
             ..Default::default()
         };
-        let dir = reservation::run(&options, &mut Silent).unwrap();
+        let dir = reservation::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     let Some(RunResult::Reservation(result)) = &data.result else {
@@ -446,7 +446,7 @@ fn a_simulation_run_is_whole_and_leaves_nothing() {
             cases: cases.map(str::to_owned).into(),
             ..Default::default()
         };
-        let dir = simulation::run(&options, &mut Silent).unwrap();
+        let dir = simulation::run(&options, &mut SilentProgress).unwrap();
         RunData::load(dir.path()).unwrap()
     });
     let Some(RunResult::Simulation(result)) = &data.result else {

@@ -7,9 +7,9 @@ use cofferdam_bench::report::format::estimate;
 use cofferdam_bench::run::{RunData, RunResult};
 use cofferdam_bench::{BenchError, Progress, RunDir, accounting, dataplane, penalty, report};
 
-struct Plain;
+struct StderrProgress;
 
-impl Progress for Plain {
+impl Progress for StderrProgress {
     fn step(&mut self, done: usize, total: usize, what: &str) {
         eprintln!("{done}/{total} {what}");
     }
@@ -47,7 +47,7 @@ fn main() {
             period_seconds: seconds.ok(),
             ..accounting::Options::default()
         };
-        return end(accounting::run(&options, &mut Plain));
+        return end(accounting::run(&options, &mut StderrProgress));
     }
     if cells.first().is_some_and(|first| first == "report") {
         match report::render(dir.as_ref()) {
@@ -71,7 +71,7 @@ fn main() {
                 .collect(),
             ..dataplane::Options::default()
         };
-        return end(dataplane::run(&options, &mut Plain));
+        return end(dataplane::run(&options, &mut StderrProgress));
     }
     let options = penalty::Options {
         quick: cells.is_empty(),
@@ -84,7 +84,7 @@ fn main() {
         },
         ..penalty::Options::default()
     };
-    end(penalty::run(&options, &mut Plain));
+    end(penalty::run(&options, &mut StderrProgress));
 }
 
 fn end(outcome: Result<RunDir, BenchError>) {

@@ -149,9 +149,9 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
 
 /// Lowest offered rate that was too high, by experiment and server.
 #[derive(Default)]
-struct Beaten(HashMap<(DataplaneExperiment, EchoServer), u32>);
+struct RateLimits(HashMap<(DataplaneExperiment, EchoServer), u32>);
 
-impl Beaten {
+impl RateLimits {
     fn note(&mut self, sample: &DataplaneSample) {
         let cell = &sample.cell;
         let offered = sample.offered_per_s.unwrap_or(0.0);
@@ -177,7 +177,7 @@ fn measure_all(
     let mut samples = Vec::new();
     // Peak of each server, the reference of offered rates.
     let mut peaks = measure::Peaks::new();
-    let mut beaten = Beaten::default();
+    let mut rate_limits = RateLimits::default();
     let experiments = choose(DataplaneExperiment::ALL, &options.experiments);
     let online = host_facts::online_cpus();
     let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
@@ -200,7 +200,7 @@ fn measure_all(
             }
             for (i, cell) in cells.iter().enumerate() {
                 rig.check()?;
-                if beaten.is(cell) {
+                if rate_limits.is(cell) {
                     continue;
                 }
                 if let Some(why) = cell.server.missing() {
@@ -213,7 +213,7 @@ fn measure_all(
                 match measure::sample(rig, testbed, options, cell, round, &mut peaks) {
                     Ok(sample) => {
                         rig.dir.sample(&sample)?;
-                        beaten.note(&sample);
+                        rate_limits.note(&sample);
                         samples.push(sample);
                     }
                     Err(

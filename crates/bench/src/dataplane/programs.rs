@@ -81,19 +81,19 @@ impl Program {
 }
 
 /// Running program. Dropping it ends it.
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     process: Process,
     log: PathBuf,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts the program on `cpu`, and waits until it listens.
     pub fn start(
         program: Program,
         server: EchoServer,
         testbed: &DataplaneTestbed,
         cpu: u32,
-    ) -> Result<Running, BenchError> {
+    ) -> Result<RunningProgram, BenchError> {
         let (pair, folder) = (testbed.pair(server), testbed.folder());
         let line = program.server(pair.address, folder)?;
         let mut words: Vec<String> = Vec::new();
@@ -113,7 +113,7 @@ impl Running {
         let mut command = inside(&pair.server, cpu, &words);
         command.stdin(Stdio::null()).stdout(to).stderr(also);
         let process = start(&words, &mut command)?;
-        let mut running = Running { process, log };
+        let mut running = RunningProgram { process, log };
         running.wait_until_it_listens(&pair.client, SocketAddr::from((pair.address, PORT)))?;
         Ok(running)
     }
@@ -132,7 +132,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // nginx's worker ends with its master only after SIGTERM.
         self.process.signal(Signal::SIGTERM);
@@ -183,8 +183,8 @@ pub(super) fn ask(
 ) -> Result<LoadReport, BenchError> {
     let pair = testbed.pair(server);
     let address = pair.address;
-    type Read = Box<dyn Fn(&str) -> Option<LoadReport>>;
-    let (line, read): (String, Read) = match program {
+    type OutputReader = Box<dyn Fn(&str) -> Option<LoadReport>>;
+    let (line, read): (String, OutputReader) = match program {
         Program::Redis { pipeline } => {
             let rate = match pipeline {
                 1 => REQUESTS_PER_S,

@@ -1,7 +1,7 @@
 //! Processes of a server, their CPU time and their memory.
 
 use super::cores::Cores;
-use super::programs::{Program, Running};
+use super::programs::{Program, RunningProgram};
 use super::testbed::DataplaneTestbed;
 use crate::cpustat;
 use crate::dataplane::data::EchoServer;
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 /// Server processes; the last is stopped first.
 pub(super) struct Servers {
     /// Ends before the dataplane that it uses.
-    program: Option<Running>,
+    program: Option<RunningProgram>,
     workers: Vec<Worker>,
     /// Socket on which a dataplane in a process of its own reports its counts.
     socket: Option<PathBuf>,
@@ -138,7 +138,7 @@ impl Servers {
         }
         let program = match (plan.program, cpus.first()) {
             (Some(program), Some(cpu)) => {
-                Some(Running::start(program, plan.server, testbed, *cpu)?)
+                Some(RunningProgram::start(program, plan.server, testbed, *cpu)?)
             }
             _ => None,
         };

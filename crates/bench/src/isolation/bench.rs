@@ -6,7 +6,7 @@ use super::device::{self, BlockDevice};
 use super::experiment::Experiment;
 use super::figures::{LoadReports, sample, series};
 use super::flood::{self, Flood};
-use super::generator::Foreign;
+use super::generator::HostGenerator;
 use super::guest::{LoadFigures, Tick};
 use super::levels::{self, Demand, Load, Target, most_memory, split_iops};
 use super::place::{Place, Sink};
@@ -38,7 +38,7 @@ const PORTS: [u16; 2] = [9001, 9002];
 
 /// One of the two tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum TenantRole {
     A,
     B,
 }
@@ -49,7 +49,7 @@ pub(super) struct Bench<'a> {
     signals: &'a Signals,
     resource: Resource,
     // Dropped before the runtime (its images) and the testbed, which they need.
-    tenants: BTreeMap<(Who, bool), Place>,
+    tenants: BTreeMap<(TenantRole, bool), Place>,
     sinks: Vec<Sink>,
     /// Source of b's datagrams if network CPU is measured.
     flood: Option<Flood>,
@@ -114,8 +114,8 @@ impl<'a> Bench<'a> {
 
     fn measure(&mut self, key: &CellKey, position: u32) -> Result<IsolationSample, BenchError> {
         let Scenario { a, b } = key.scenario;
-        let roles: Vec<(Who, Level)> = std::iter::once((Who::A, a))
-            .chain(b.map(|b| (Who::B, b)))
+        let roles: Vec<(TenantRole, Level)> = std::iter::once((TenantRole::A, a))
+            .chain(b.map(|b| (TenantRole::B, b)))
             .collect();
         if self.resource == Resource::Network && self.sinks.is_empty() {
             for port in PORTS {
@@ -156,7 +156,7 @@ impl<'a> Bench<'a> {
         std::thread::sleep(LEAD);
         let programs_before = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
         let acquisition = Acquisition::start(tenants);
-        self.tenant(Who::A, a)?.go(warmup, measure)?;
+        self.tenant(TenantRole::A, a)?.go(warmup, measure)?;
         let done = self.finish(&roles, warmup + measure);
         let mut acquired = acquisition.end();
         let programs = self.tracer.as_ref().map_or(0, Tracer::run_time_ns);
@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
             let series = series(&acquired, i, ticks);
             // Source and sink of the load, if these differ.
             let (source, sink) = match (&flooded, who) {
-                (Some(flooded), Who::B) => (flooded, Some(&done[i])),
+                (Some(flooded), TenantRole::B) => (flooded, Some(&done[i])),
                 _ => (&done[i], at_sink.map(|(done, _)| done)),
             };
             let load = LoadReports {
@@ -212,7 +212,7 @@ impl<'a> Bench<'a> {
     /// Waits for a, then stops b. Signals are noticed within 50 ms.
     fn finish(
         &mut self,
-        roles: &[(Who, Level)],
+        roles: &[(TenantRole, Level)],
         time: Duration,
     ) -> Result<Vec<LoadFigures>, BenchError> {
         let deadline = Instant::now() + time + LATE;
@@ -248,7 +248,7 @@ impl<'a> Bench<'a> {
     /// Figures and ticks of the sinks.
     fn await_sinks(
         &mut self,
-        roles: &[(Who, Level)],
+        roles: &[(TenantRole, Level)],
     ) -> Result<Vec<(LoadFigures, Vec<Tick>)>, BenchError> {
         let mut all = Vec::new();
         for (i, sink) in self.sinks.iter_mut().enumerate() {
@@ -257,7 +257,7 @@ impl<'a> Bench<'a> {
         Ok(all)
     }
 
-    fn tenant(&mut self, who: Who, level: Level) -> Result<&mut Place, BenchError> {
+    fn tenant(&mut self, who: TenantRole, level: Level) -> Result<&mut Place, BenchError> {
         let limited = level != Level::Unrestricted;
         self.tenants
             .get_mut(&(who, limited))
@@ -269,11 +269,11 @@ impl<'a> Bench<'a> {
 
     /// Demand on a started tenant. If network CPU is measured, b must receive, and the peer must
     /// send.
-    fn demand(&mut self, who: Who, level: Level) -> Result<Demand, BenchError> {
+    fn demand(&mut self, who: TenantRole, level: Level) -> Result<Demand, BenchError> {
         let experiment = self.experiment;
         let resource = self.resource;
         let place = self.tenant(who, level)?;
-        if (who, resource) != (Who::B, Resource::NetworkCpu) {
+        if (who, resource) != (TenantRole::B, Resource::NetworkCpu) {
             return Ok(levels::demand(experiment, resource, level, &place.target));
         }
         let port = PORTS[who as usize];
@@ -291,7 +291,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Starts a tenant unless it runs.
-    fn ready(&mut self, who: Who, level: Level) -> Result<(), BenchError> {
+    fn ready(&mut self, who: TenantRole, level: Level) -> Result<(), BenchError> {
         let limited = level != Level::Unrestricted;
         if self.tenants.contains_key(&(who, limited)) {
             return Ok(());
@@ -330,7 +330,7 @@ impl<'a> Bench<'a> {
         let watch = self.tracer.as_mut().map(|t| t.watch(&cgroups)).transpose();
         let place = Place {
             watch: watch?,
-            foreign: Foreign::of(self.experiment.generator, &tenant)?,
+            host_generator: HostGenerator::of(self.experiment.generator, &tenant)?,
             tenant,
             target,
             cgroups,
@@ -387,10 +387,10 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn tenant_name(who: Who, level: Level) -> String {
+fn tenant_name(who: TenantRole, level: Level) -> String {
     let name = match who {
-        Who::A => "a",
-        Who::B => "b",
+        TenantRole::A => "a",
+        TenantRole::B => "b",
     };
     match level {
         Level::Unrestricted => format!("{name}-free"),

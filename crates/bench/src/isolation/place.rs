@@ -1,7 +1,7 @@
 //! Running tenant with its load generator, and the sink of its datagrams.
 
 use super::cgroups::TenantCgroups;
-use super::generator::{Foreign, Iperf3Sink};
+use super::generator::{HostGenerator, Iperf3Sink};
 use super::guest::{Guest, LoadFigures, Tick, late_error};
 use super::levels::{Load, Target};
 use super::runtime::Tenant;
@@ -19,7 +19,7 @@ pub(super) struct Place {
     // Dropped first: the programs go before their cgroups.
     pub watch: Option<TenantWatch>,
     /// Generator of the host that runs in the tenant; dropped before the tenant.
-    pub foreign: Option<Foreign>,
+    pub host_generator: Option<HostGenerator>,
     pub tenant: Tenant,
     pub target: Target,
     pub cgroups: TenantCgroups,
@@ -28,8 +28,8 @@ pub(super) struct Place {
 impl Place {
     /// Sends the next load to the generator; does not wait.
     pub fn begin(&mut self, load: &Load) -> Result<(), BenchError> {
-        if let Some(foreign) = &mut self.foreign {
-            foreign.prepare(load);
+        if let Some(host_generator) = &mut self.host_generator {
+            host_generator.prepare(load);
             // Our generator writes the file before the cell begins.
             if !matches!(load, Load::Disk { .. }) {
                 return Ok(());
@@ -40,7 +40,7 @@ impl Place {
 
     /// Waits for the end of the preparation that [`Place::begin`] started.
     pub fn await_prepared(&mut self, load: &Load) -> Result<(), BenchError> {
-        match (&self.foreign, load) {
+        match (&self.host_generator, load) {
             (None, _) | (_, Load::Disk { .. }) => self.tenant.guest.await_prepared(),
             _ => Ok(()),
         }
@@ -48,18 +48,18 @@ impl Place {
 
     /// Starts the load.
     pub fn go(&mut self, warmup: Duration, measure: Duration) -> Result<(), BenchError> {
-        match &mut self.foreign {
+        match &mut self.host_generator {
             None => self.tenant.guest.go(warmup, measure),
-            Some(foreign) => foreign.go(warmup, measure),
+            Some(host_generator) => host_generator.go(warmup, measure),
         }
     }
 
     /// Stops the load early.
     pub fn stop(&mut self) -> Result<(), BenchError> {
-        match &mut self.foreign {
+        match &mut self.host_generator {
             None => self.tenant.guest.stop(),
-            Some(foreign) => {
-                foreign.stop();
+            Some(host_generator) => {
+                host_generator.stop();
                 Ok(())
             }
         }
@@ -67,15 +67,15 @@ impl Place {
 
     /// Waits at most `patience` for the end of the load; `None` if it still runs.
     pub fn await_figures(&mut self, patience: Duration) -> Result<Option<LoadFigures>, BenchError> {
-        match &mut self.foreign {
+        match &mut self.host_generator {
             None => self.tenant.guest.await_figures(patience),
-            Some(foreign) => foreign.await_figures(patience),
+            Some(host_generator) => host_generator.await_figures(patience),
         }
     }
 
     /// Reports of the generator since the last preparation. A generator of the host makes none.
     pub fn ticks(&self) -> &[Tick] {
-        match &self.foreign {
+        match &self.host_generator {
             None => self.tenant.guest.ticks(),
             Some(_) => &[],
         }

@@ -38,7 +38,7 @@ pub(super) trait Ground {
 /// Ground that `options` ask for.
 pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>, BenchError> {
     Ok(match options.runtime {
-        ReservationRuntime::Process => Box::new(Own::build(options)?),
+        ReservationRuntime::Process => Box::new(CgroupGround::build(options)?),
         ReservationRuntime::Kubernetes => {
             let (pods, notes) = Pods::prepare(options)?;
             for note in notes {
@@ -50,16 +50,16 @@ pub(super) fn of(options: &Options, rig: &mut Rig<'_>) -> Result<Box<dyn Ground>
 }
 
 /// Cgroups of this program, and reservations by the product's own code.
-struct Own {
+struct CgroupGround {
     // Before the containers: a reservation goes before its cgroup.
     journaled: JournaledReservations,
     containers: Containers,
     policies: Vec<ReservationPolicy>,
 }
 
-impl Own {
-    fn build(options: &Options) -> Result<Own, BenchError> {
-        Ok(Own {
+impl CgroupGround {
+    fn build(options: &Options) -> Result<CgroupGround, BenchError> {
+        Ok(CgroupGround {
             journaled: JournaledReservations::open(ReservationOptions::default())?,
             containers: Containers::build(options.most_neighbours())?,
             policies: options.policies(),
@@ -67,7 +67,7 @@ impl Own {
     }
 }
 
-impl Ground for Own {
+impl Ground for CgroupGround {
     fn arrange(
         &mut self,
         cell: &ReservationCell,

@@ -7,14 +7,14 @@
 //!
 //! The containers are cgroups of this program, or pods of a cluster's node ([`ground`]). A kubelet
 //! has one CPU manager: pods under another one are measured by a later part of the same run
-//! ([`earlier`]).
+//! ([`earlier_run`]).
 
 mod analyse;
 pub(crate) mod args;
 mod cells;
 mod containers;
 pub mod data;
-mod earlier;
+mod earlier_run;
 pub(crate) mod goals;
 mod ground;
 mod measure;
@@ -36,7 +36,7 @@ use crate::reservation::data::{
 use crate::run::{Kind, RunResult};
 use crate::rundir::RunDir;
 use cofferdam_lab::LabError;
-use earlier::Earlier;
+use earlier_run::EarlierRun;
 use measure::Bench;
 
 /// Runs the conditions and returns the written directory. An interrupted or failed run leaves its
@@ -46,8 +46,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<RunDir, Ben
     let cells = cells::cells(options, online.len() as u32)?;
     let resumes = options.runtime == ReservationRuntime::Kubernetes;
     let earlier = match &options.output {
-        Some(path) if resumes => Earlier::of(path, &cells)?,
-        _ => Earlier::default(),
+        Some(path) if resumes => EarlierRun::of(path, &cells)?,
+        _ => EarlierRun::default(),
     };
     let rig_options = RigOptions {
         kind: Kind::Reservation,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct Watch(Diagnosis);
 
 /// Reading before the target works.
-pub(super) struct Begun {
+pub(super) struct WatchStart {
     /// Containers, the target first.
     containers: Vec<Arc<Container>>,
     reading: Reading,
@@ -32,7 +32,7 @@ impl Watch {
         containers: &Containers,
         cell: &ReservationCell,
         reserved: Option<CpuAmount>,
-    ) -> Result<Begun, BenchError> {
+    ) -> Result<WatchStart, BenchError> {
         let all = std::iter::once(&containers.target).chain(containers.neighbours(cell));
         let containers = all.map(Member::container).collect::<Result<Vec<_>, _>>()?;
         let reserved: BTreeMap<CgroupId, CpuAmount> = reserved
@@ -41,14 +41,14 @@ impl Watch {
             .collect();
         self.0.set_reserved(reserved);
         let reading = self.read(&containers)?;
-        Ok(Begun {
+        Ok(WatchStart {
             containers,
             reading,
         })
     }
 
     /// Entitlement and losses of the target since `begun`.
-    pub fn end(&mut self, begun: &Begun) -> Result<Option<Entitlements<f64>>, BenchError> {
+    pub fn end(&mut self, begun: &WatchStart) -> Result<Option<Entitlements<f64>>, BenchError> {
         let now = self.read(&begun.containers)?;
         let interval = now.since(&begun.reading);
         let target = begun.containers[0].cgroup;

@@ -64,7 +64,7 @@ pub(super) fn version(kind: GeneratorKind) -> Result<String, BenchError> {
 }
 
 /// Generator in a tenant: nothing runs between cells.
-pub(super) struct Foreign {
+pub(super) struct HostGenerator {
     generator: Box<dyn Generator>,
     /// Name of the tenant.
     name: String,
@@ -72,19 +72,19 @@ pub(super) struct Foreign {
     cgroups: Vec<PathBuf>,
     dir: PathBuf,
     load: Option<Load>,
-    running: Option<Running>,
+    running: Option<StartedProgram>,
 }
 
 /// Started generator.
-struct Running {
+struct StartedProgram {
     program: Program,
     warmup: Duration,
     measure: Duration,
 }
 
-impl Foreign {
+impl HostGenerator {
     /// Generator for `tenant`; `None` if the tenant's guest generates its load.
-    pub fn of(kind: GeneratorKind, tenant: &Tenant) -> Result<Option<Foreign>, BenchError> {
+    pub fn of(kind: GeneratorKind, tenant: &Tenant) -> Result<Option<HostGenerator>, BenchError> {
         let Some(generator) = of(kind) else {
             return Ok(None);
         };
@@ -94,7 +94,7 @@ impl Foreign {
                 generator.program()
             ))
         })?;
-        Ok(Some(Foreign {
+        Ok(Some(HostGenerator {
             generator,
             name: tenant.guest.name().to_owned(),
             pid: tenant.pid,
@@ -127,7 +127,7 @@ impl Foreign {
             .args(["--target", &self.pid.to_string(), name])
             .args(arguments)
             .current_dir(&self.dir);
-        self.running = Some(Running {
+        self.running = Some(StartedProgram {
             program: Program::start(&format!("{name} of {}", self.name), command)?,
             warmup,
             measure,

@@ -22,14 +22,14 @@ const UNTIL_NEXT: Duration = Duration::from_millis(150);
 /// Answers a second for which memory is reserved.
 const MOST_RATE: f64 = 1e6;
 
-struct Driven {
+struct LoadDriver {
     engine: Engine<Socket>,
     all: EventLoop<Load>,
     /// Whether it yields its shared CPU when idle.
     yields: bool,
 }
 
-impl Driven {
+impl LoadDriver {
     fn turn(&mut self) {
         let all = &mut self.all;
         let worked = compiled::turn(&mut self.engine, &mut || {
@@ -105,21 +105,21 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     control.start()?;
     let load = Load::new(SocketAddr::from((to, port)), ports, connections);
     let all = EventLoop::new(session, load);
-    let mut driven = Driven {
+    let mut driver = LoadDriver {
         engine,
         all,
         yields: yields == 1,
     };
-    driven.wait_until("opening the connections", Load::is_open)?;
+    driver.wait_until("opening the connections", Load::is_open)?;
     if length.is_zero() {
-        return hold(driven, control, &then, connections);
+        return hold(driver, control, &then, connections);
     }
-    let all = &mut driven.all;
+    let all = &mut driver.all;
     if !before.is_empty() {
         all.application.send_once(&mut all.session, before);
-        driven.wait_until("storing the values", Load::is_done)?;
+        driver.wait_until("storing the values", Load::is_done)?;
     }
-    let all = &mut driven.all;
+    let all = &mut driver.all;
     let (load, session) = (&mut all.application, &mut all.session);
     match (fresh, rate > 0.0) {
         (1, _) => load.send_fresh(session, then),
@@ -128,20 +128,20 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
     }
     let start = Instant::now();
     while start.elapsed() < warm && !control.done() {
-        driven.turn();
+        driver.turn();
     }
     report(&true)?;
     let expected = (length.as_secs_f64() * MOST_RATE) as usize;
-    driven.all.application.measure(expected);
-    let before = driven.cycles();
+    driver.all.application.measure(expected);
+    let before = driver.cycles();
     let from = Instant::now();
     while from.elapsed() < length && !control.done() {
-        driven.turn();
+        driver.turn();
     }
     let elapsed = from.elapsed();
-    let [busy, all] = driven.cycles().map(|c| c as f64);
+    let [busy, all] = driver.cycles().map(|c| c as f64);
     let [busy, all] = [busy - before[0] as f64, all - before[1] as f64];
-    let load = &mut driven.all.application;
+    let load = &mut driver.all.application;
     if load.wrong > 0 {
         return Err(format!("{} answers were wrong", load.wrong));
     }
@@ -164,20 +164,20 @@ pub(super) fn run(mut args: Args, control: &mut Control) -> Result<(), Failure> 
 
 /// Sends one request on each connection, then nothing.
 fn hold(
-    mut driven: Driven,
+    mut driver: LoadDriver,
     control: &Control,
     requests: &[Request],
     connections: usize,
 ) -> Result<(), Failure> {
     let each = requests.iter().cycle().take(connections).cloned().collect();
-    let all = &mut driven.all;
+    let all = &mut driver.all;
     all.application.send_once(&mut all.session, each);
-    driven.wait_until("asking once on each connection", Load::is_done)?;
+    driver.wait_until("asking once on each connection", Load::is_done)?;
     report(&true)?;
     while !control.done() {
-        driven.turn();
+        driver.turn();
     }
-    let load = &driven.all.application;
+    let load = &driver.all.application;
     if load.lost + load.wrong > 0 {
         return Err(format!("{} idle connections were lost", load.lost));
     }

@@ -8,19 +8,19 @@ use std::path::Path;
 
 /// Measurements of the earlier part.
 #[derive(Debug, Default)]
-pub(super) struct Earlier {
+pub(super) struct EarlierRun {
     pub samples: Vec<ReservationSample>,
     pub result: ReservationResult,
 }
 
-impl Earlier {
+impl EarlierRun {
     /// Loads the run in `path`, if there is one.
     ///
     /// # Errors
     /// Its cells differ from those in `cells`.
-    pub fn of(path: &Path, cells: &[ReservationCell]) -> Result<Earlier, BenchError> {
+    pub fn of(path: &Path, cells: &[ReservationCell]) -> Result<EarlierRun, BenchError> {
         if !path.join(MANIFEST).exists() {
-            return Ok(Earlier::default());
+            return Ok(EarlierRun::default());
         }
         let unusable = |reason: String| BenchError::Usage(format!("{}: {reason}", path.display()));
         let run = RunData::load(path).map_err(|e| unusable(e.to_string()))?;
@@ -42,7 +42,7 @@ impl Earlier {
                  give a new directory with --output",
                 before.cell.id
             ))),
-            None => Ok(Earlier { samples, result }),
+            None => Ok(EarlierRun { samples, result }),
         }
     }
 }
@@ -63,9 +63,9 @@ mod tests {
             ..Options::default()
         };
         let cells = cells(&options, 2).unwrap();
-        assert_eq!(Earlier::of(dir.path(), &cells).unwrap().samples.len(), 0);
+        assert_eq!(EarlierRun::of(dir.path(), &cells).unwrap().samples.len(), 0);
         std::fs::write(dir.path().join(MANIFEST), "{}").unwrap();
-        let reason = Earlier::of(dir.path(), &cells).unwrap_err();
+        let reason = EarlierRun::of(dir.path(), &cells).unwrap_err();
         assert_eq!(reason.exit_code(), 2);
     }
 }
