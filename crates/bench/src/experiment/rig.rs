@@ -301,7 +301,7 @@ fn choose_cpus(victim: Option<u32>, peer: Option<u32>) -> Result<(u32, u32), Ben
     Ok((victim, peer))
 }
 
-/// Absence of the driver from the victim's CPU. Dropping it restores the affinity.
+/// Absence of the driver from the victim's CPU. Dropping it reverts the affinity.
 struct Absence {
     before: Option<Affinity>,
 }

@@ -57,7 +57,7 @@ pub(super) struct Bench<'a> {
     tracer: Option<Tracer>,
     /// Reason why there are no BPF programs.
     pub untraced: Option<String>,
-    // Dropped after the tenants: the agent must not restore their limits while it still works.
+    // Dropped after the tenants: the agent must not revert their limits while it still works.
     _agent: Option<Agent>,
     testbed: IsolationTestbed,
     /// Number of tenants started so far, which makes their names unique.
