@@ -219,7 +219,7 @@ proptest! {
         let found = largest(&named, bound);
         let worst = all.iter().map(|e| e.median).fold(f64::MIN, f64::max);
         let named = [found.proved, found.doubtful, found.harmless];
-        let headline = headline.iter().flatten().map(|(_, e)| e.median).fold(f64::MIN, f64::max);
+        let headline = named.iter().flatten().map(|(_, e)| e.median).fold(f64::MIN, f64::max);
         prop_assert!(headline == worst || worst <= 5.0, "{headline} {worst}");
     }
 

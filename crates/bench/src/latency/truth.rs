@@ -21,7 +21,7 @@ fn take_reports(reader: &mut Reader) -> Vec<Told> {
     reports
 }
 
-fn find(take_reports: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
+fn find(reports: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
     let found = reports.iter().find(|t| {
         t.direction == direction
             && t.class == probe.class

@@ -315,9 +315,9 @@ mod tests {
             flows: vec![10],
             ..Filter::default()
         };
-        let cells = filtered_cells(filter, false).unwrap();
+        let narrowed = filtered_cells(filter, false).unwrap();
         assert!(
-            cells
+            narrowed
                 .iter()
                 .all(|c| c.htb_gbit_per_s == Some(5.0) && c.flows == 10)
         );
