@@ -168,8 +168,8 @@ pub fn silence(fd: RawFd, sock: Sock) -> Result<()> {
     Ok(())
 }
 
-/// Process of which a thread is in [`ReplacementGuard`]. It is no lock, as a child would inherit a lock
-/// locked.
+/// Process one of whose threads has the [`ReplacementGuard`], or 0. It is no mutex, because a child
+/// could inherit a locked mutex.
 static REPLACING_PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Guard that lets one thread of the process at a time replace sockets under descriptors.
