@@ -1,6 +1,6 @@
-//! What it costs to follow many containers: makes N containers (1,000 unless told), reads once a
-//! second for ten seconds while one container a second comes and goes, and prints the CPU use of
-//! this process and how long each newcomer took to be known.
+//! Measures the cost of following many containers. Makes N containers (1,000 by default) and reads
+//! once a second for ten seconds, while one container a second comes and goes. Prints the CPU use
+//! of this process and the time after which each newcomer was discovered.
 //!
 //! `cargo run -p cofferdam-accounting --example follow -- 1000` as root.
 
@@ -25,7 +25,7 @@ fn main() {
     let start = Instant::now();
     let mut accountant = Accountant::start(Options::default()).expect("the accounting starts");
     println!("start with {count} containers: {:?}", start.elapsed());
-    let (mut spent, mut known) = (Duration::ZERO, Vec::new());
+    let (mut spent, mut delays) = (Duration::ZERO, Vec::new());
     let begin = Instant::now();
     for second in 1..=10 {
         let made = FakeContainer::new("newcomer");
@@ -41,7 +41,7 @@ fn main() {
                 .expect("follows");
             assert!(from.elapsed() < Duration::from_secs(5), "never seen");
         }
-        known.push(from.elapsed());
+        delays.push(from.elapsed());
         drop(made);
         let until = begin + Duration::from_secs(second);
         accountant.follow(until, None).expect("follows");
@@ -49,10 +49,10 @@ fn main() {
         spent += cpu() - before;
     }
     println!(
-        "CPU {:?} in {:?} = {:.2}% of one CPU; newcomers known after {:?}",
+        "CPU {:?} in {:?} = {:.2}% of one CPU; newcomers discovered after {:?}",
         spent,
         begin.elapsed(),
         spent.as_secs_f64() / begin.elapsed().as_secs_f64() * 100.0,
-        known
+        delays
     );
 }

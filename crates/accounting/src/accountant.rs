@@ -1,11 +1,11 @@
 //! The running accounting: programs, containers, and the readings that join them.
 
+use crate::hidden_softirqs::HiddenSoftirqs;
 use crate::hosts::HostCgroups;
 use crate::hotplug::OnlineCpus;
 use crate::identities::Identities;
 use crate::reading::{Reading, note_senders, read_pairs};
-use crate::sampled::Watching;
-use crate::unseen::Unseen;
+use crate::sampled::MarkerOwner;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{AccountingPrograms, EmptyProgram, ProgramCost, RuntimeStatistics, Sizes};
 use cofferdam_host::irq_time_accounting;
@@ -23,12 +23,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How to load the accounting. All memory is taken at the start.
+/// Options of the accounting. It takes all its memory at the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Maximum number of containers at the same time; default 2048.
     pub slots: u32,
-    /// Have the kernel measure its own cost per BPF program run (adds about 25 ns a run).
+    /// Makes the kernel measure its own cost per BPF program run (adds about 25 ns a run).
     pub measure_programs: bool,
 }
 
@@ -43,8 +43,8 @@ impl Default for Options {
 
 /// The running accounting. Dropping it detaches every program and leaves nothing behind.
 pub struct Accountant {
-    // The markers go before the rest of the programs.
-    pub(crate) watching: Watching,
+    // The markers are dropped before the rest of the programs.
+    pub(crate) marker_owner: MarkerOwner,
     pub(crate) programs: AccountingPrograms,
     pub(crate) inventory: Inventory,
     pub(crate) identities: Identities,
@@ -52,14 +52,14 @@ pub struct Accountant {
     /// Containers that went away since the last snapshot, with their last counts.
     gone: Vec<ContainerLedger>,
     pub(crate) started: Instant,
-    /// The scheduler returns interrupt time itself.
+    /// Whether the scheduler itself deducts interrupt time from the interrupted task.
     pub(crate) returned: bool,
-    pub(crate) unseen: Unseen,
+    pub(crate) hidden_softirqs: HiddenSoftirqs,
     health: Health,
     online_cpus: OnlineCpus,
-    /// Changes of containers so far.
+    /// Number of container changes so far.
     generation: u64,
-    /// When the CPU use of all containers was last read.
+    /// Time of the last reading of all containers' CPU use.
     pub(crate) usage_read: Option<Instant>,
     /// Time of the last query for skipped runs.
     missed_asked: Option<Instant>,
@@ -67,10 +67,11 @@ pub struct Accountant {
     _instance: HostLock,
 }
 
-/// A little less than a second: a reading each second asks each time.
+/// Shortest time between two queries for skipped runs. A little less than a second, so that a
+/// reading each second queries each time.
 const MISSED_AT_MOST_EVERY: Duration = Duration::from_millis(900);
 
-/// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
+/// Waits until `until`, or until `wake` is readable. Returns whether `wake` ended it.
 pub(crate) fn wait(until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
     loop {
         let mut fds = [PollFd::new(wake, PollFlags::POLLIN)];
@@ -83,7 +84,7 @@ pub(crate) fn wait(until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadErr
     }
 }
 
-/// Rounded up, so that the last millisecond is slept and not spun.
+/// Rounds up, so that the last millisecond is slept and not spun.
 fn timeout(until: Instant) -> PollTimeout {
     let left = until.saturating_duration_since(Instant::now());
     let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
@@ -94,8 +95,8 @@ impl Accountant {
     /// Loads and attaches the programs and finds the containers that exist.
     ///
     /// # Errors
-    /// [`StartError::Unsupported`] when this host lacks something (said by name, with the
-    /// remedy); [`StartError::AlreadyRunning`] when another instance is at work.
+    /// [`StartError::Unsupported`] if this host lacks something (the error names it and the
+    /// remedy); [`StartError::AlreadyRunning`] if another instance is running.
     pub fn start(options: Options) -> Result<Accountant, StartError> {
         let instance = HostLock::take(Path::new(RUN_FOLDER), "accounting.lock")?;
         let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
@@ -105,7 +106,7 @@ impl Accountant {
         } else {
             None
         };
-        // Programs first: whatever appears while the host is scanned is then an event.
+        // The programs come first: whatever appears during the scan of the host is then an event.
         let hosts = MOST_HOST_CGROUPS as u32;
         let sizes = Sizes::for_containers(options.slots).and_hosts(hosts);
         let (programs, markers) = AccountingPrograms::load(
@@ -114,7 +115,7 @@ impl Accountant {
         )?;
         let inventory = Inventory::scan().map_err(|e| failed(&e))?;
         let mut accountant = Accountant {
-            watching: Watching::Always(markers),
+            marker_owner: MarkerOwner::Always(markers),
             programs,
             inventory,
             identities: Identities::new(options.slots, hosts),
@@ -122,7 +123,7 @@ impl Accountant {
             gone: Vec::new(),
             started: Instant::now(),
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
-            unseen: Unseen::new(0),
+            hidden_softirqs: HiddenSoftirqs::new(0),
             health: Health::default(),
             online_cpus: OnlineCpus::now(),
             generation: 0,
@@ -140,13 +141,13 @@ impl Accountant {
         accountant.take_changes(found).map_err(|e| failed(&e))?;
         accountant.take_events().map_err(|e| failed(&e))?;
         let softirqs = accountant.softirqs().map_err(|e| failed(&e))?;
-        accountant.unseen = Unseen::new(softirqs);
+        accountant.hidden_softirqs = HiddenSoftirqs::new(softirqs);
         Ok(accountant)
     }
 
-    /// Follows containers that come and go until `until`, until `wake` is readable, or until there is
-    /// something new to read while the accounting samples: a window is over, or all is counted from
-    /// now on. Returns true when `wake` ended it.
+    /// Follows containers that come and go. Returns at `until`, when `wake` is readable, or when
+    /// the sampling accounting has something new to read: a window has ended, or everything is
+    /// counted from now on. Returns true if `wake` ended it.
     pub fn follow(
         &mut self,
         until: Instant,
@@ -162,7 +163,7 @@ impl Accountant {
                 let at = |fds: &[PollFd<'_>], fd: Option<_>| fd.map(|_: &BorrowedFd<'_>| fds.len());
                 let wake_at = at(&fds, wake.as_ref());
                 fds.extend(wake.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-                let windows = self.watching.fd();
+                let windows = self.marker_owner.fd();
                 let windows_at = at(&fds, windows.as_ref());
                 fds.extend(windows.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
                 match poll(&mut fds, timeout) {
@@ -196,19 +197,19 @@ impl Accountant {
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         let mut snapshot = self.quick_snapshot(Duration::ZERO)?;
         let rows = self.identities.cgroups_of_rows();
-        let pairs = self.watching.pairs(read_pairs(&self.programs)?);
+        let pairs = self.marker_owner.pairs(read_pairs(&self.programs)?);
         note_senders(pairs, &rows, &mut snapshot.containers);
         Ok(snapshot)
     }
 
-    /// As [`Accountant::snapshot`], for a loop that reads many times a second: the CPU use of all
-    /// containers is read only when it is older than `usage_age`, and [`ContainerLedger::received_from`] is left
-    /// empty. Network work is always current.
+    /// Reads as [`Accountant::snapshot`] does, but cheaply, for a loop that reads many times a
+    /// second. The CPU use of all containers is read only if it is older than `usage_age`, and
+    /// [`ContainerLedger::received_from`] stays empty. Network work is always current.
     pub fn quick_snapshot(&mut self, usage_age: Duration) -> Result<Snapshot, ReadError> {
         self.take_events()?;
         let changes = self.inventory.handle_links();
         self.take_changes(changes)?;
-        // Before the reading, which then has their last counts.
+        // Before the reading, so that it has their last counts.
         let quiet = self.hosts.take_quiet();
         if !quiet.is_empty() {
             let changes = self.inventory.forget_hosts(&quiet);
@@ -219,7 +220,7 @@ impl Accountant {
         let reading = self.reading()?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
         let mut containers = mem::take(&mut self.gone);
-        // Between windows it stays as it was when the last one ended, like all else.
+        // Between windows CPU use stays as it was at the end of the last window, like all else.
         let usage = self.mode() == AccountingMode::Exact
             && self.usage_read.is_none_or(|at| at.elapsed() >= usage_age);
         if usage {
@@ -230,7 +231,7 @@ impl Accountant {
         }
         self.look_at_hosts(&reading, &containers)?;
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
-        self.health.softirqs_unseen = self.unseen.count(softirqs);
+        self.health.softirqs_unseen = self.hidden_softirqs.count(softirqs);
         self.count_missed_markers()?;
         self.health.containers_without_slot = self.identities.without_slot();
         self.health.events_lost = self.programs.events_lost();
@@ -239,8 +240,8 @@ impl Accountant {
         Ok(snapshot)
     }
 
-    /// Reads the CPU use of all containers: for each a system call that has the kernel add up its
-    /// cgroups.
+    /// Reads the CPU use of all containers. Each costs a system call in which the kernel adds up
+    /// its cgroups.
     pub(crate) fn read_usage(&mut self) {
         self.usage_read = Some(Instant::now());
         for slot in self.identities.slots_mut() {
@@ -251,27 +252,31 @@ impl Accountant {
         }
     }
 
-    /// The counts: the programs' own, or as estimated from windows.
+    /// Returns the counts: the programs' own, or the estimate from windows.
     pub(crate) fn reading(&self) -> Result<Reading, ReadError> {
-        match self.watching.estimate() {
-            Some(estimate) if estimate.mode() == AccountingMode::Sampled => Ok(estimate.held()),
-            Some(estimate) => Ok(estimate.live(&self.raw()?)),
+        match self.marker_owner.estimate() {
+            Some(estimate) if estimate.mode() == AccountingMode::Sampled => {
+                Ok(estimate.covered_counts())
+            }
+            Some(estimate) => Ok(estimate.current_counts(&self.raw()?)),
             None => self.raw(),
         }
     }
 
-    /// What the programs have counted.
+    /// Reads the programs' own counts.
     pub(crate) fn raw(&self) -> Result<Reading, ReadError> {
         Reading::take(&self.programs, self.identities.rows_used())
     }
 
-    /// Time that each CPU has spent on packets since the start, nanoseconds, whatever its cause:
-    /// one map look-up per CPU, whereas [`Accountant::snapshot`] needs several per container and
-    /// CPU.
+    /// Returns the time that each CPU has spent on packets since the start, nanoseconds, whatever
+    /// its cause. Costs one map look-up per CPU, whereas [`Accountant::snapshot`] needs several per
+    /// container and CPU.
     pub fn network_ns(&self) -> Result<Vec<u64>, ReadError> {
         if self.mode() == AccountingMode::Sampled {
-            let estimate = self.watching.estimate();
-            let times = estimate.map(|e| e.held().times()).unwrap_or_default();
+            let estimate = self.marker_owner.estimate();
+            let times = estimate
+                .map(|e| e.covered_counts().times())
+                .unwrap_or_default();
             return Ok(times.into_iter().map(|(_, t)| t.network_ns()).collect());
         }
         let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
@@ -281,12 +286,12 @@ impl Accountant {
             .map_err(|e| ReadError(e.to_string()))
     }
 
-    /// Grows whenever a container comes, goes or changes.
+    /// Returns a number that grows whenever a container comes, goes or changes.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The containers and the cgroups of the host known now, by cgroup id.
+    /// Returns the tracked containers and cgroups of the host, by cgroup id.
     pub fn containers(&self) -> Vec<Arc<Container>> {
         let all = self.inventory.containers();
         let mut all: Vec<_> = all.chain(self.inventory.host_cgroups()).cloned().collect();
@@ -294,8 +299,8 @@ impl Accountant {
         all
     }
 
-    /// Has cgroups that `selectors` name counted as containers, in the host's network namespace
-    /// too; see [`Inventory::name`].
+    /// Counts cgroups that `selectors` name as containers, in the host's network namespace too; see
+    /// [`Inventory::name`].
     ///
     /// # Errors
     /// When the programs cannot be reached.
@@ -304,7 +309,7 @@ impl Accountant {
         self.take_changes(changes)
     }
 
-    /// Takes in what the runtime says of containers; see [`Inventory::introduce`].
+    /// Takes over what the runtime reports of containers; see [`Inventory::introduce`].
     ///
     /// # Errors
     /// When the programs cannot be reached.
@@ -313,12 +318,13 @@ impl Accountant {
         self.take_changes(changes)
     }
 
-    /// The runtime has no such container any more.
+    /// Forgets a container that the runtime no longer has.
     pub fn forget_introduced(&mut self, id: &str) {
         self.inventory.forget_introduced(id);
     }
 
-    /// Whether names are read from the files of runtimes; see [`Inventory::read_runtime_files`].
+    /// Sets whether names are read from the files of runtimes; see
+    /// [`Inventory::read_runtime_files`].
     ///
     /// # Errors
     /// When the programs cannot be reached.
@@ -327,16 +333,16 @@ impl Accountant {
         self.take_changes(changes)
     }
 
-    /// Cost of each program since the start.
+    /// Returns the cost of each program since the start.
     pub fn program_costs(&self) -> Result<Vec<ProgramCost>, ReadError> {
         self.programs
             .program_costs()
             .map_err(|e| ReadError(e.to_string()))
     }
 
-    /// Cost of a program that does nothing, by the same statistics: their own cost, part of
-    /// every other figure of [`Accountant::program_costs`]. `None` unless
-    /// [`Options::measure_programs`].
+    /// Returns the cost of a program that does nothing, by the same statistics: their own cost,
+    /// which is part of every other figure of [`Accountant::program_costs`]. `None` unless
+    /// [`Options::measure_programs`] is set.
     pub fn statistics_cost(&self) -> Result<Option<ProgramCost>, ReadError> {
         let Some((_, empty)) = &self.statistics else {
             return Ok(None);
@@ -344,12 +350,12 @@ impl Accountant {
         empty.cost().map(Some).map_err(|e| ReadError(e.to_string()))
     }
 
-    /// Memory taken by the BPF maps, bytes; fixed from the start.
+    /// Returns the memory of the BPF maps, bytes; fixed from the start.
     pub fn memory_bytes(&self) -> u64 {
         self.programs.memory_bytes()
     }
 
-    /// Softirqs that the programs have seen, all CPUs.
+    /// Returns the number of softirqs that the programs have seen on all CPUs.
     pub(crate) fn softirqs(&self) -> Result<u64, ReadError> {
         let readings = (0..self.programs.cpus()).map(|cpu| self.programs.cpu_reading(cpu));
         let counts = readings.map(|r| r.map(|r| r.softirqs).map_err(|e| ReadError(e.to_string())));
@@ -371,7 +377,7 @@ impl Accountant {
         self.take_changes(changes)
     }
 
-    /// The last reading before a cgroup's files are gone, where they still are there.
+    /// Reads CPU use a last time before a cgroup's files are removed, if they still exist.
     fn note_last_usage(&mut self, cgroup: CgroupId) {
         if let Some(slot) = self.identities.slot_mut(cgroup)
             && let Ok(ns) = self.inventory.cpu_usage_ns(&slot.container)
@@ -386,20 +392,22 @@ impl Accountant {
         }
         self.generation += 1;
         self.apply(changes);
-        let attached = self.ask_sockets();
+        let attached = self.update_socket_lookups();
         self.programs
             .report_cgroups(self.inventory.has_room_for_hosts());
         self.programs.publish_identities();
         attached
     }
 
-    fn ask_sockets(&mut self) -> Result<(), ReadError> {
-        let wanted = self.identities.need_sockets() || self.hosts.asks_sockets(Instant::now());
-        let asked = self.watching.ask_sockets(wanted);
-        asked.map_err(|e| ReadError(format!("cannot attach the accounting programs: {e}")))
+    fn update_socket_lookups(&mut self) -> Result<(), ReadError> {
+        let wanted =
+            self.identities.need_sockets() || self.hosts.needs_socket_lookups(Instant::now());
+        let result = self.marker_owner.look_up_sockets(wanted);
+        result.map_err(|e| ReadError(format!("cannot attach the accounting programs: {e}")))
     }
 
-    /// Notes which cgroups of the host are quiet, and has sockets asked while the host has traffic.
+    /// Notes the quiet cgroups of the host, and whether the host's traffic makes it worth to look
+    /// up the cgroups of its sockets.
     fn look_at_hosts(
         &mut self,
         reading: &Reading,
@@ -407,15 +415,15 @@ impl Accountant {
     ) -> Result<(), ReadError> {
         let now = Instant::now();
         let hosts = containers.iter().filter(|c| c.container.is_of_host());
-        let known: u64 = hosts.map(|c| c.ledger.caused_ns()).sum();
-        let unknown = reading.reason_ns(Reason::HostTraffic);
-        self.hosts.note_traffic(known + unknown, now);
+        let with_row: u64 = hosts.map(|c| c.ledger.caused_ns()).sum();
+        let without_row = reading.reason_ns(Reason::HostTraffic);
+        self.hosts.note_traffic(with_row + without_row, now);
         self.hosts.look(containers, now);
-        self.ask_sockets()
+        self.update_socket_lookups()
     }
 
     fn apply(&mut self, changes: Vec<ContainerChange>) {
-        // Rows of those that go are read once, before anyone else gets them.
+        // Rows of containers that go are read once, before another container gets them.
         let goes = |change: &ContainerChange| matches!(change, ContainerChange::Removed(_));
         let last = changes.iter().any(goes).then(|| self.reading());
         for change in changes {
@@ -437,8 +445,8 @@ impl Accountant {
         self.begin_rows();
     }
 
-    /// The query costs one system call per program, so it is made at most once a second. The count
-    /// is cumulative: nothing is lost, only reported later.
+    /// Queries the skipped runs, at most once a second: that costs one system call per program. The
+    /// count is cumulative: nothing is lost, only reported later.
     fn count_missed_markers(&mut self) -> Result<(), ReadError> {
         let due = |asked: Instant| asked.elapsed() >= MISSED_AT_MOST_EVERY;
         if self.missed_asked.is_none_or(due) {

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the accounting.
 
 use cofferdam_bpf::LoadError;
 use cofferdam_paths::LockError;
@@ -7,15 +7,16 @@ use std::io::ErrorKind;
 /// The accounting could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// This host lacks something: what, why and the remedy, in one line. Exit code 3.
+    /// This host lacks something; the text names it, the reason and the remedy. Exit code 3.
     #[error("{0}")]
     Unsupported(String),
-    /// Another instance is at work.
+    /// Another instance is running.
     #[error(
-        "another cofferdam (pid {pid}) is accounting on this host: stop it first; two would cost twice the overhead"
+        "another cofferdam (pid {pid}) is accounting on this host: stop it first; \
+         two would cost twice the overhead"
     )]
     AlreadyRunning {
-        /// Its process id; 0 when unknown.
+        /// Process id of that instance; 0 if unknown.
         pid: u32,
     },
     /// Anything else.

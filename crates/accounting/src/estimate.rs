@@ -1,8 +1,9 @@
-//! The ledger as estimated from windows, and as counted while everything is.
+//! The ledger as estimated from windows, or as counted while everything is counted.
 //!
-//! Pure: readings of the raw counts go in with the times that they stand for. The raw counts only grow
-//! inside windows; the estimate grows by what a window saw times the time since the one before over the
-//! window's length. While everything is counted, it grows by what is counted.
+//! Pure: takes readings of the raw counts with the times that they represent. The raw counts grow
+//! only inside windows. A window adds its counts to the estimate, times the time since the window
+//! before over the window's length. While everything is counted, the estimate grows by the raw
+//! counts.
 
 use crate::reading::Reading;
 use cofferdam_bpf::{PairReading, RowReading, reason_row};
@@ -12,42 +13,42 @@ use std::time::{Duration, Instant};
 
 /// Cumulative counts, part of them estimated.
 pub(crate) struct Estimate {
-    /// The counts up to `covered`.
+    /// Counts up to `covered`.
     base: Reading,
-    /// What the programs had counted then.
+    /// Counts of the programs at that time.
     taken: Reading,
     covered: Instant,
     mode: AccountingMode,
-    /// The last window since windows began.
-    last: Option<Last>,
-    /// Without its spreads.
+    /// LastWindow window since sampling began.
+    last: Option<LastWindow>,
+    /// Totals of the windows; its own spreads are unused.
     sampling: Sampling,
     /// By row.
     spreads: Vec<Spread>,
-    pairs: HashMap<(u32, u32), Pair>,
-    /// On each CPU: counted in the open window for rows that have a new owner since, nanoseconds.
+    pairs: HashMap<(u32, u32), PairCount>,
+    /// Time that the open window has counted for rows with a new owner, per CPU, nanoseconds.
     orphaned_ns: Vec<u64>,
 }
 
-/// A window.
-struct Last {
+/// LastWindow window.
+struct LastWindow {
     seen: Reading,
     length: Duration,
-    /// The time that it stands for, nanoseconds.
+    /// Time that it represents, nanoseconds.
     period: f64,
-    /// Of what it saw, to its estimate.
+    /// Factor from its counts to its estimate.
     scale: f64,
 }
 
 /// Packets from one row to another.
 #[derive(Clone, Copy, Default)]
-struct Pair {
+struct PairCount {
     base: u64,
     taken: u64,
 }
 
 impl Estimate {
-    /// Begins with what is counted, all of it.
+    /// Begins with the counts so far, all of them exact.
     pub(crate) fn new(raw: Reading, pairs: &[PairReading], now: Instant) -> Estimate {
         let mut estimate = Estimate {
             base: raw.clone(),
@@ -68,7 +69,7 @@ impl Estimate {
         self.mode
     }
 
-    /// Until when the counts hold, now being `now`.
+    /// Returns the time up to which the counts are valid at the time `now`.
     pub(crate) fn covered(&self, now: Instant) -> Instant {
         match self.mode {
             AccountingMode::Exact => now,
@@ -76,20 +77,20 @@ impl Estimate {
         }
     }
 
-    /// The counts, where the programs' are `raw` now. Not used while windows are taken: what an open one
-    /// has counted is not taken yet.
-    pub(crate) fn live(&self, raw: &Reading) -> Reading {
+    /// Returns the counts, if the programs' are `raw` now. Only for the exact mode: the counts of
+    /// an open window are not in the estimate yet.
+    pub(crate) fn current_counts(&self, raw: &Reading) -> Reading {
         let mut now = self.base.clone();
         now.add(&raw.since(&self.taken), 1.0);
         now
     }
 
-    /// The counts up to [`Estimate::covered`] while windows are taken.
-    pub(crate) fn held(&self) -> Reading {
+    /// Returns the counts up to [`Estimate::covered`], for the sampling mode.
+    pub(crate) fn covered_counts(&self) -> Reading {
         self.base.clone()
     }
 
-    /// Everything was counted until `closed`; windows follow.
+    /// Begins sampling: everything was counted until `closed`.
     pub(crate) fn close(&mut self, raw: Reading, pairs: &[PairReading], closed: Instant) {
         self.advance(raw, pairs, 1.0);
         self.covered = closed.max(self.covered);
@@ -97,7 +98,7 @@ impl Estimate {
         self.last = None;
     }
 
-    /// A window saw what has been counted since the last; it stands for the time since then.
+    /// Adds a window with the counts since the last one; it represents the time since then.
     pub(crate) fn window(
         &mut self,
         raw: Reading,
@@ -116,7 +117,7 @@ impl Estimate {
         self.sampling.observed_ns += length_ns as u64;
         self.count_period(0.0, period);
         self.spread(&seen, |seen| Moments::of_window(seen, period, scale));
-        self.last = Some(Last {
+        self.last = Some(LastWindow {
             seen,
             length,
             period,
@@ -124,8 +125,8 @@ impl Estimate {
         });
     }
 
-    /// Everything is counted from `opened` on. The time since the last window is taken to have been like
-    /// that.
+    /// Begins exact counting at `opened`. The time since the last window is estimated from that
+    /// window.
     pub(crate) fn open(&mut self, opened: Instant) {
         let gap = opened.saturating_duration_since(self.covered);
         self.covered = opened.max(self.covered);
@@ -145,14 +146,14 @@ impl Estimate {
         });
     }
 
-    /// A row has a new owner, and the programs' counts of it are `raw`. Returns what it counts from.
+    /// Begins a row with a new owner, at the programs' counts `raw`. Returns the row's base.
     pub(crate) fn begin_row(&mut self, row: u32, raw: &[RowReading]) -> Vec<RowReading> {
         if let Some(spread) = self.spreads.get_mut(row as usize) {
             *spread = Spread::default();
         }
         if self.mode == AccountingMode::Sampled {
-            // What the open window has counted for the owner before is nobody's, and so is what the last
-            // one did, should it stand for more time.
+            // The open window has counts of the former owner: they are unattributed. So are those
+            // of the last window, if it will represent more time.
             let pending = self.taken.replace_row(row, raw);
             self.orphaned_ns.resize(pending.len(), 0);
             for (orphaned, ns) in self.orphaned_ns.iter_mut().zip(pending) {
@@ -162,7 +163,7 @@ impl Estimate {
                 let none = vec![RowReading::default(); raw.len()];
                 let seen: Vec<u64> = last.seen.caused_of(row);
                 last.seen.replace_row(row, &none);
-                last.seen.give(unknown(), &seen);
+                last.seen.add_to_row(unknown(), &seen);
             }
             return self.base.row(row);
         }
@@ -173,7 +174,7 @@ impl Estimate {
         base
     }
 
-    /// How well estimated the rows of these cgroups are.
+    /// Returns the quality of the estimates for the rows of these cgroups.
     pub(crate) fn sampling(&self, cgroup_of_row: &HashMap<u32, CgroupId>) -> Sampling {
         let spreads = self.spreads.iter().enumerate();
         let spreads: BTreeMap<CgroupId, Spread> = spreads
@@ -187,35 +188,35 @@ impl Estimate {
         }
     }
 
-    /// Packets from one row to another, where the programs have counted `raw`.
+    /// Returns the packets from one row to another, if the programs have counted `raw`.
     pub(crate) fn pairs(&self, raw: Vec<PairReading>) -> Vec<PairReading> {
         raw.into_iter()
             .map(|pair| {
-                let known = self.pairs.get(&(pair.sender, pair.receiver));
-                let known = known.copied().unwrap_or_default();
+                let count = self.pairs.get(&(pair.sender, pair.receiver));
+                let count = count.copied().unwrap_or_default();
                 let live = match self.mode {
-                    AccountingMode::Exact => pair.packets.saturating_sub(known.taken),
+                    AccountingMode::Exact => pair.packets.saturating_sub(count.taken),
                     AccountingMode::Sampled => 0,
                 };
                 PairReading {
-                    packets: known.base + live,
+                    packets: count.base + live,
                     ..pair
                 }
             })
             .collect()
     }
 
-    /// The last window, as it was seen: its counts and its length.
+    /// Returns the unscaled counts of the last window, and its length.
     pub(crate) fn last_window(&self) -> Option<(&Reading, Duration)> {
         let last = self.last.as_ref()?;
         Some((&last.seen, last.length))
     }
 
-    /// Takes in what was counted since the last time, times `scale`; returns it unscaled.
+    /// Adds the counts since the last call, times `scale`; returns them unscaled.
     fn advance(&mut self, raw: Reading, pairs: &[PairReading], scale: f64) -> Reading {
         let mut seen = raw.since(&self.taken);
         let orphaned = std::mem::take(&mut self.orphaned_ns);
-        seen.give(unknown(), &orphaned);
+        seen.add_to_row(unknown(), &orphaned);
         self.base.add(&seen, scale);
         self.taken = raw;
         self.take_pairs(pairs, scale);
@@ -223,15 +224,15 @@ impl Estimate {
     }
 
     fn take_pairs(&mut self, pairs: &[PairReading], scale: f64) {
-        // Those that gave way, or whose rows have other owners, begin anew.
-        let mut known = std::mem::take(&mut self.pairs);
+        // Pairs that were evicted, or whose rows have new owners, start again.
+        let mut counts = std::mem::take(&mut self.pairs);
         for pair in pairs {
             let key = (pair.sender, pair.receiver);
-            let old = known.remove(&key).unwrap_or_default();
-            let anew = pair.packets < old.taken;
-            let old = if anew { Pair::default() } else { old };
+            let old = counts.remove(&key).unwrap_or_default();
+            let restarted = pair.packets < old.taken;
+            let old = if restarted { PairCount::default() } else { old };
             let seen = pair.packets - old.taken;
-            let pair = Pair {
+            let pair = PairCount {
                 base: old.base + (seen as f64 * scale).round() as u64,
                 taken: pair.packets,
             };
@@ -260,7 +261,7 @@ impl Estimate {
     }
 }
 
-/// The row of time whose owner is not known.
+/// Returns the row of time whose owner is unknown.
 fn unknown() -> u32 {
     reason_row(Reason::UnknownNamespace)
 }

@@ -1,85 +1,91 @@
-//! Cgroups of the host: which of them make room for others, and when their sockets must be looked at.
+//! Cgroups of the host: decides which of them to forget, and whether to look up the cgroups of the
+//! host's sockets.
 
 use cofferdam_types::{CgroupId, ContainerLedger};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// One that neither paid for packets nor got any for so long makes room for others.
-const QUIET: Duration = Duration::from_secs(60);
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_secs(5);
-/// Part of a CPU that packets of the host take, from which their sockets are asked for the cgroup:
-/// below, a program a packet costs more than the answer is worth.
-const COUNTS_CPUS: f64 = 0.01;
-/// Sockets are asked for so long after that.
-const ASKED: Duration = Duration::from_secs(60);
+/// Time without any network CPU, caused or charged, after which a cgroup is forgotten.
+const QUIET_TIME: Duration = Duration::from_secs(60);
+/// Time between two checks for quiet cgroups.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Part of a CPU that packets for the host's own sockets take. Above it, a BPF program looks up the
+/// cgroup of each receiving socket; below, running that program would cost more than the answer is
+/// worth.
+const LOOKUP_CPUS: f64 = 0.01;
+/// Time for which the look-ups continue after traffic was last above [`LOOKUP_CPUS`].
+const LOOKUP_TIME: Duration = Duration::from_secs(60);
 
-/// What was seen of them last.
+/// Activity of the host's cgroups.
 #[derive(Debug)]
 pub(crate) struct HostCgroups {
-    /// What each had caused and was charged, and since when.
-    still: HashMap<CgroupId, (u64, Instant)>,
+    /// Network CPU of each cgroup, caused and charged, and the time of its last change.
+    idle_since: HashMap<CgroupId, (u64, Instant)>,
     looked: Instant,
-    /// Those that are to make room.
+    /// Cgroups to forget.
     quiet: Vec<CgroupId>,
-    /// Network CPU of the host's packets, and when that was.
+    /// Network CPU of the host's packets, and the time of that reading.
     traffic: Option<(u64, Instant)>,
-    /// Until when sockets are asked.
-    asked: Option<Instant>,
+    /// End of the socket look-ups.
+    lookups_until: Option<Instant>,
 }
 
 impl HostCgroups {
     pub(crate) fn new(now: Instant) -> HostCgroups {
         HostCgroups {
-            still: HashMap::new(),
+            idle_since: HashMap::new(),
             looked: now,
             quiet: Vec::new(),
             traffic: None,
-            asked: None,
+            lookups_until: None,
         }
     }
 
-    /// Those that have been quiet for long: to be forgotten now.
+    /// Takes the cgroups that have been quiet for long: the caller forgets them.
     pub(crate) fn take_quiet(&mut self) -> Vec<CgroupId> {
         std::mem::take(&mut self.quiet)
     }
 
-    /// Looks at what each of `containers` has done since the last look.
+    /// Compares the counts of `containers` with the last look, if that is due.
     pub(crate) fn look(&mut self, containers: &[ContainerLedger], now: Instant) {
-        if now.saturating_duration_since(self.looked) < LOOK {
+        if now.saturating_duration_since(self.looked) < LOOK_INTERVAL {
             return;
         }
         self.looked = now;
-        let mut still = HashMap::new();
+        let mut idle_since = HashMap::new();
         for entry in containers.iter().filter(|c| c.container.is_of_host()) {
             let (id, ledger) = (entry.container.cgroup, &entry.ledger);
             let counts = ledger.caused_ns() + ledger.charged_network_ns + ledger.charged_other_ns;
-            let known = self.still.get(&id).filter(|(before, _)| *before == counts);
-            let since = known.map_or(now, |(_, since)| *since);
-            if now.saturating_duration_since(since) >= QUIET {
+            let unchanged = self
+                .idle_since
+                .get(&id)
+                .filter(|(before, _)| *before == counts);
+            let since = unchanged.map_or(now, |(_, since)| *since);
+            if now.saturating_duration_since(since) >= QUIET_TIME {
                 self.quiet.push(id);
             } else {
-                still.insert(id, (counts, since));
+                idle_since.insert(id, (counts, since));
             }
         }
-        self.still = still;
+        self.idle_since = idle_since;
     }
 
-    /// Takes in what the packets of the host have taken, known cgroups and unknown ones, nanoseconds.
+    /// Takes the network CPU of the host's packets so far, nanoseconds, of cgroups with and without
+    /// a row.
     pub(crate) fn note_traffic(&mut self, ns: u64, now: Instant) {
         let before = self.traffic.replace((ns, now));
         let Some((earlier, at)) = before else {
             return;
         };
         let passed = now.saturating_duration_since(at).as_nanos() as f64;
-        if ns.saturating_sub(earlier) as f64 > COUNTS_CPUS * passed {
-            self.asked = Some(now + ASKED);
+        if ns.saturating_sub(earlier) as f64 > LOOKUP_CPUS * passed {
+            self.lookups_until = Some(now + LOOKUP_TIME);
         }
     }
 
-    /// Whether the sockets that get packets are to be asked whose they are.
-    pub(crate) fn asks_sockets(&self, now: Instant) -> bool {
-        self.asked.is_some_and(|until| now < until)
+    /// Whether the cgroups of sockets that get packets are to be looked up.
+    pub(crate) fn needs_socket_lookups(&self, now: Instant) -> bool {
+        self.lookups_until.is_some_and(|until| now < until)
     }
 }
 
@@ -107,38 +113,42 @@ mod tests {
         }
     }
 
+    /// Cgroups of the host that have traffic, and containers, stay.
     #[test]
-    fn only_a_cgroup_of_the_host_that_is_quiet_for_long_makes_room() {
+    fn a_quiet_cgroup_of_the_host_is_forgotten() {
         let start = Instant::now();
         let mut hosts = HostCgroups::new(start);
-        let mut gone = Vec::new();
+        let mut forgotten = Vec::new();
         for step in 1..=20_u32 {
-            let now = start + LOOK * step;
+            let now = start + LOOK_INTERVAL * step;
             let mut all = vec![
                 entry(2, Runtime::Host, step.into()),
                 entry(3, Runtime::Plain, 7),
             ];
-            if gone.is_empty() {
+            if forgotten.is_empty() {
                 all.push(entry(1, Runtime::Host, 7));
             }
             hosts.look(&all, now);
             let quiet = hosts.take_quiet();
-            gone.extend(quiet.iter().map(|id| (now - start, id.0)));
+            forgotten.extend(quiet.iter().map(|id| (now - start, id.0)));
         }
-        assert_eq!(gone, [(QUIET + LOOK, 1)]);
+        assert_eq!(forgotten, [(QUIET_TIME + LOOK_INTERVAL, 1)]);
     }
 
     #[test]
-    fn sockets_are_asked_while_the_host_has_traffic_worth_it() {
+    fn sockets_are_looked_up_while_the_host_has_traffic() {
         let start = Instant::now();
         let mut hosts = HostCgroups::new(start);
         let at = |s| start + Duration::from_secs(s);
         hosts.note_traffic(0, at(0));
         hosts.note_traffic(9_000_000, at(1));
-        assert!(!hosts.asks_sockets(at(1)), "less than a hundredth of a CPU");
+        assert!(
+            !hosts.needs_socket_lookups(at(1)),
+            "less than a hundredth of a CPU"
+        );
         hosts.note_traffic(30_000_000, at(2));
-        assert!(hosts.asks_sockets(at(2)) && hosts.asks_sockets(at(61)));
+        assert!(hosts.needs_socket_lookups(at(2)) && hosts.needs_socket_lookups(at(61)));
         hosts.note_traffic(30_000_000, at(3));
-        assert!(!hosts.asks_sockets(at(63)));
+        assert!(!hosts.needs_socket_lookups(at(63)));
     }
 }

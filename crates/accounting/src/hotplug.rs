@@ -2,16 +2,16 @@
 
 use std::fs;
 
-/// The online CPUs at the last look.
+/// Online CPUs at the last look.
 pub struct OnlineCpus(String);
 
 impl OnlineCpus {
-    /// Those of now.
+    /// Reads the online CPUs.
     pub fn now() -> OnlineCpus {
         OnlineCpus(read())
     }
 
-    /// Whether they are others than at the last look.
+    /// Reads the online CPUs again. Returns whether they have changed.
     pub fn changed(&mut self) -> bool {
         let now = read();
         let changed = now != self.0;

@@ -6,22 +6,22 @@ use cofferdam_types::{CgroupId, Container, IfIndex, NetnsId};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// A container with its row.
+/// Container with its row.
 pub(crate) struct Slot {
-    /// [`NO_SLOT_ROW`] while it waits for one of its own.
+    /// [`NO_SLOT_ROW`] while it waits for its own row.
     pub(crate) row: u32,
     pub(crate) container: Arc<Container>,
-    /// What each CPU's row read when this container got it: rows are used again.
+    /// Counts of each CPU's row when this container got it: rows are reused.
     pub(crate) base: Vec<RowReading>,
-    /// CPU use when first seen, and at the last reading, nanoseconds.
+    /// CPU use at the first reading, and at the last one, nanoseconds.
     pub(crate) cpu_usage_base_ns: u64,
     pub(crate) cpu_usage_last_ns: u64,
-    told: Told,
+    entries: MapEntries,
 }
 
 impl Slot {
-    /// A container whose row another process has given it.
-    pub(crate) fn beside(
+    /// Makes the slot of a container whose row another process has assigned.
+    pub(crate) fn with_assigned_row(
         row: u32,
         container: Arc<Container>,
         base: Vec<RowReading>,
@@ -33,28 +33,28 @@ impl Slot {
             base,
             cpu_usage_base_ns: cpu_usage_ns,
             cpu_usage_last_ns: cpu_usage_ns,
-            told: Told::default(),
+            entries: MapEntries::default(),
         }
     }
 }
 
-/// What the BPF programs know of a container.
+/// Entries of a container in the BPF maps.
 #[derive(Default)]
-struct Told {
+struct MapEntries {
     cgroups: HashSet<CgroupId>,
     links: HashSet<(NetnsId, IfIndex)>,
-    /// Its own namespace and further ones.
+    /// The container's own namespace and further ones.
     netns: BTreeSet<NetnsId>,
     is_sandbox: bool,
 }
 
-/// Rows that may still be taken. Neither kind takes the other's.
-struct Left {
+/// Number of free rows of each kind. Neither kind takes the other's.
+struct RowQuota {
     containers: u32,
     hosts: u32,
 }
 
-impl Left {
+impl RowQuota {
     fn of(&mut self, container: &Container) -> &mut u32 {
         match container.is_of_host() {
             true => &mut self.hosts,
@@ -68,26 +68,26 @@ pub(crate) struct Identities {
     slots: BTreeMap<CgroupId, Slot>,
     /// Free rows, the one free longest first: a segment of its last owner may still be open.
     free: VecDeque<u32>,
-    /// Rows that containers may still take, and cgroups of the host.
-    left: Left,
+    /// Number of rows that are free for containers and for cgroups of the host.
+    quota: RowQuota,
     /// Containers of each namespace.
     netns: HashMap<NetnsId, BTreeSet<CgroupId>>,
-    /// Containers that ever had to do without a row of their own.
+    /// Number of containers that ever lacked a row of their own.
     without_slot: u64,
-    /// One more than the highest row that was ever anyone's.
+    /// Highest row that ever had an owner, plus one.
     rows_used: u32,
-    /// Those that got a row since [`Identities::take_fresh`].
+    /// Containers that got a row since [`Identities::take_fresh`].
     fresh: Vec<CgroupId>,
 }
 
 impl Identities {
-    /// With rows for so many containers and so many cgroups of the host.
+    /// Makes rows for this many containers and this many cgroups of the host.
     pub(crate) fn new(containers: u32, hosts: u32) -> Identities {
         let rows = FIRST_CONTAINER_ROW..FIRST_CONTAINER_ROW + containers + hosts;
         Identities {
             slots: BTreeMap::new(),
             free: rows.collect(),
-            left: Left { containers, hosts },
+            quota: RowQuota { containers, hosts },
             netns: HashMap::new(),
             without_slot: 0,
             rows_used: FIRST_CONTAINER_ROW,
@@ -95,14 +95,14 @@ impl Identities {
         }
     }
 
-    /// Containers with a row of their own.
+    /// Iterates over the containers with a row of their own.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.slots
             .values_mut()
             .filter(|slot| slot.row != NO_SLOT_ROW)
     }
 
-    /// Whose each row is.
+    /// Returns the owner of each row.
     pub(crate) fn cgroups_of_rows(&self) -> HashMap<u32, CgroupId> {
         let own = self.slots.iter().filter(|(_, s)| s.row != NO_SLOT_ROW);
         own.map(|(id, slot)| (slot.row, *id)).collect()
@@ -112,21 +112,21 @@ impl Identities {
         self.slots.get_mut(&id)
     }
 
-    /// Those that got a row since the last call, in this order: what their `base` is, is what the programs
-    /// had counted.
+    /// Takes the containers that got a row since the last call, in that order. Their `base` has the
+    /// programs' counts at that time.
     pub(crate) fn take_fresh(&mut self) -> Vec<CgroupId> {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Containers that ever had to go without a row.
+    /// Returns the number of containers that ever lacked a row.
     pub(crate) fn without_slot(&self) -> u64 {
         self.without_slot
     }
 
     /// Whether the device leaves the owner of a received packet open, so that the receiving socket
-    /// must identify it: a container in the host's namespace or in a shared one, one whose device
-    /// has no end on the host (macvlan), or one whose packets bypass the host's end through a tc
-    /// program (Cilium's `lxc…`).
+    /// must identify it. That is so for a container in the host's namespace or in a shared one, for
+    /// one whose device has no end on the host (macvlan), and for one whose packets bypass the
+    /// host's end through a tc program (Cilium's `lxc…`).
     pub(crate) fn need_sockets(&self) -> bool {
         let open = |container: &Container| {
             (container.host_network && !container.is_of_host())
@@ -139,12 +139,12 @@ impl Identities {
             || self.slots.values().any(|slot| open(&slot.container))
     }
 
-    /// Rows that may hold something: all below this one.
+    /// Returns the number of rows that may have counts: all below this one.
     pub(crate) fn rows_used(&self) -> u32 {
         self.rows_used
     }
 
-    /// Takes in a container that is new or has changed. `cpu_usage_ns` counts for new ones.
+    /// Adds a container, or updates it. `cpu_usage_ns` matters only for a new one.
     pub(crate) fn upsert(
         &mut self,
         programs: &AccountingPrograms,
@@ -163,7 +163,7 @@ impl Identities {
                 base: Vec::new(),
                 cpu_usage_base_ns: cpu_usage_ns,
                 cpu_usage_last_ns: cpu_usage_ns,
-                told: Told::default(),
+                entries: MapEntries::default(),
             };
             self.take_row(programs, &mut slot, row);
             self.slots.insert(id, slot);
@@ -171,19 +171,19 @@ impl Identities {
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.container = Arc::clone(container);
         }
-        self.tell(programs, id);
+        self.write_entries(programs, id);
     }
 
-    /// Takes a container away; returns its slot for the last reading.
+    /// Removes a container; returns its slot for the last reading.
     pub(crate) fn remove(&mut self, programs: &AccountingPrograms, id: CgroupId) -> Option<Slot> {
         let slot = self.slots.remove(&id)?;
-        for cgroup in &slot.told.cgroups {
+        for cgroup in &slot.entries.cgroups {
             programs.remove_cgroup(*cgroup);
         }
-        for (netns, ifindex) in &slot.told.links {
+        for (netns, ifindex) in &slot.entries.links {
             programs.remove_link(*netns, *ifindex);
         }
-        for netns in &slot.told.netns {
+        for netns in &slot.entries.netns {
             self.leave_netns(programs, *netns, id);
         }
         if slot.row == NO_SLOT_ROW {
@@ -191,12 +191,12 @@ impl Identities {
         }
         programs.remove_pairs(slot.row);
         self.free.push_back(slot.row);
-        *self.left.of(&slot.container) += 1;
+        *self.quota.of(&slot.container) += 1;
         self.serve_waiting(programs);
         Some(slot)
     }
 
-    /// `slot` counts from zero in `row` from now on.
+    /// Assigns `row` to `slot`, which counts from zero from now on.
     fn take_row(&mut self, programs: &AccountingPrograms, slot: &mut Slot, row: u32) {
         slot.row = row;
         slot.base = (0..programs.cpus())
@@ -207,22 +207,22 @@ impl Identities {
         self.rows_used = self.rows_used.max(row + 1);
     }
 
-    /// A free row for a newcomer, if its kind has one left.
+    /// Takes a free row for a new container, if its kind has one left.
     fn free_row(&mut self, container: &Container) -> Option<u32> {
-        let left = self.left.of(container);
-        if *left == 0 {
+        let quota = self.quota.of(container);
+        if *quota == 0 {
             return None;
         }
         let row = self.free.pop_front()?;
-        *left -= 1;
+        *quota -= 1;
         Some(row)
     }
 
-    /// Gives a free row to a container that has none.
+    /// Assigns a free row to a container that has none.
     fn serve_waiting(&mut self, programs: &AccountingPrograms) {
         let waiting = self.slots.values().filter(|slot| slot.row == NO_SLOT_ROW);
         let waiting = waiting.map(|slot| slot.container.clone());
-        let next = waiting.into_iter().find(|c| *self.left.of(c) > 0);
+        let next = waiting.into_iter().find(|c| *self.quota.of(c) > 0);
         let Some((container, row)) = next.and_then(|c| Some((c.clone(), self.free_row(&c)?)))
         else {
             return;
@@ -232,20 +232,20 @@ impl Identities {
             return;
         };
         self.take_row(programs, &mut slot, row);
-        // Everything is passed on again, with the new row.
-        let netns = std::mem::take(&mut slot.told).netns;
+        // All entries are written again, with the new row.
+        let netns = std::mem::take(&mut slot.entries).netns;
         self.slots.insert(id, slot);
         for netns in netns {
             if let Some(users) = self.netns.get_mut(&netns) {
                 users.remove(&id);
             }
         }
-        self.tell(programs, id);
+        self.write_entries(programs, id);
     }
 
-    /// Brings the BPF maps in line with the container as it is now. Full maps are met by
-    /// going without: the packets then count as unattributed, by reason.
-    fn tell(&mut self, programs: &AccountingPrograms, id: CgroupId) {
+    /// Brings the BPF maps in line with the container. A full map lacks its entries: the packets
+    /// then count as unattributed, by reason.
+    fn write_entries(&mut self, programs: &AccountingPrograms, id: CgroupId) {
         let Some(slot) = self.slots.get_mut(&id) else {
             return;
         };
@@ -257,15 +257,15 @@ impl Identities {
             .copied()
             .chain([container.cgroup])
             .collect();
-        for gone in slot.told.cgroups.difference(&cgroups) {
-            programs.remove_cgroup(*gone);
+        for removed in slot.entries.cgroups.difference(&cgroups) {
+            programs.remove_cgroup(*removed);
         }
-        for new in cgroups.difference(&slot.told.cgroups) {
+        for new in cgroups.difference(&slot.entries.cgroups) {
             if programs.set_cgroup(*new, row).is_err() {
                 self.without_slot += 1;
             }
         }
-        slot.told.cgroups = cgroups;
+        slot.entries.cgroups = cgroups;
         let own = container.netns.filter(|_| !container.host_network);
         let netns: BTreeSet<NetnsId> = own
             .into_iter()
@@ -277,26 +277,26 @@ impl Identities {
             .filter(|_| !container.host_network)
             .filter_map(|i| Some((i.host_netns?, i.host_ifindex?)))
             .collect();
-        for (netns, ifindex) in slot.told.links.difference(&links) {
+        for (netns, ifindex) in slot.entries.links.difference(&links) {
             programs.remove_link(*netns, *ifindex);
         }
-        for (netns, ifindex) in links.difference(&slot.told.links) {
+        for (netns, ifindex) in links.difference(&slot.entries.links) {
             if programs.set_link(*netns, *ifindex, row).is_err() {
                 self.without_slot += 1;
             }
         }
-        slot.told.links = links;
-        let before = std::mem::replace(&mut slot.told.netns, netns.clone());
-        // Its name may come later than its namespace.
+        slot.entries.links = links;
+        let before = std::mem::replace(&mut slot.entries.netns, netns.clone());
+        // The name may become known later than the namespace.
         let is_sandbox = container.is_sandbox();
-        let turned = std::mem::replace(&mut slot.told.is_sandbox, is_sandbox) != is_sandbox;
-        for left in before.difference(&netns) {
-            self.leave_netns(programs, *left, id);
+        let has_changed = std::mem::replace(&mut slot.entries.is_sandbox, is_sandbox) != is_sandbox;
+        for netns in before.difference(&netns) {
+            self.leave_netns(programs, *netns, id);
         }
         for netns in netns {
             let is_new = self.netns.entry(netns).or_default().insert(id);
-            if is_new || turned {
-                self.tell_netns(programs, netns);
+            if is_new || has_changed {
+                self.write_netns(programs, netns);
             }
         }
     }
@@ -305,15 +305,15 @@ impl Identities {
         if let Some(users) = self.netns.get_mut(&netns) {
             users.remove(&id);
         }
-        self.tell_netns(programs, netns);
+        self.write_netns(programs, netns);
     }
 
-    /// The oldest container of a namespace stands for it, a pod's sandbox only where it is alone:
-    /// packets that no socket takes are for those that it was made for. With more than one, the
-    /// socket's cgroup decides packet by packet.
-    fn tell_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId) {
+    /// Assigns a namespace to its oldest container. A pod's sandbox counts only if it is alone:
+    /// packets that no socket takes are for the containers of the pod. With several containers, the
+    /// socket's cgroup decides for each packet.
+    fn write_netns(&mut self, programs: &AccountingPrograms, netns: NetnsId) {
         let users = self.netns.get(&netns).cloned().unwrap_or_default();
-        // Of equals the first.
+        // The minimum is the first of several equal ones.
         let slots = users.iter().filter_map(|id| self.slots.get(id));
         let Some(slot) = slots.min_by_key(|slot| slot.container.is_sandbox()) else {
             programs.remove_netns(netns);

@@ -3,20 +3,20 @@
 #![forbid(unsafe_code)]
 
 mod accountant;
-mod beside;
 mod error;
 mod estimate;
+mod hidden_softirqs;
 mod hosts;
 mod hotplug;
 mod identities;
 mod reading;
+mod running_ledger;
 mod sampled;
-mod unseen;
 mod windows;
 
 pub use accountant::{Accountant, Options};
-pub use beside::Beside;
 pub use cofferdam_bpf::ProgramCost;
 pub use error::{ReadError, StartError};
-pub use unseen::unseen_by_reference;
+pub use hidden_softirqs::hidden_softirqs_by_reference;
+pub use running_ledger::RunningLedger;
 pub use windows::WindowOptions;

@@ -1,4 +1,4 @@
-//! From rows of counters to ledgers.
+//! Makes ledgers from rows of counters.
 
 use crate::ReadError;
 use crate::identities::Slot;
@@ -9,13 +9,13 @@ use cofferdam_types::{
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Instant, SystemTime};
 
-/// All CPUs and all rows, read in one pass: what is printed of them adds up.
+/// All CPUs and all rows, read in one pass, so that printed figures add up.
 #[derive(Clone, Default)]
 pub(crate) struct Reading {
     cpus: Vec<OneCpu>,
 }
 
-/// A CPU's totals together with its rows.
+/// Totals of a CPU together with its rows.
 #[derive(Clone, Default)]
 struct OneCpu {
     reading: CpuReading,
@@ -37,13 +37,13 @@ impl Reading {
         })
     }
 
-    /// What each CPU's row `row` holds now: where a container begins that counts from here.
+    /// Returns each CPU's counts in row `row`: the base of a container that begins now.
     pub(crate) fn row(&self, row: u32) -> Vec<RowReading> {
         let of_cpu = |cpu: &OneCpu| cpu.row(row as usize);
         self.cpus.iter().map(of_cpu).collect()
     }
 
-    /// What was counted after `earlier`.
+    /// Returns the counts since `earlier`.
     pub(crate) fn since(&self, earlier: &Reading) -> Reading {
         let none = OneCpu::default();
         let cpus = self.cpus.iter().enumerate().map(|(i, now)| {
@@ -62,7 +62,7 @@ impl Reading {
         }
     }
 
-    /// Adds `scale` times what `more` has; what is no time and no row's becomes as there.
+    /// Adds `scale` times the times and rows of `more`; takes its other values.
     pub(crate) fn add(&mut self, more: &Reading, scale: f64) {
         self.cpus.resize_with(more.cpus.len(), OneCpu::default);
         for (cpu, more) in self.cpus.iter_mut().zip(&more.cpus) {
@@ -78,7 +78,7 @@ impl Reading {
         }
     }
 
-    /// Puts `rows` in the place of each CPU's row `row`; returns what they cause more than those did.
+    /// Replaces row `row` on each CPU by `rows`; returns the growth of the caused time.
     pub(crate) fn replace_row(&mut self, row: u32, rows: &[RowReading]) -> Vec<u64> {
         let at = row as usize;
         let cpus = self.cpus.iter_mut().zip(rows);
@@ -92,14 +92,14 @@ impl Reading {
         .collect()
     }
 
-    /// What row `row` causes on each CPU, nanoseconds.
+    /// Returns the time that row `row` causes on each CPU, nanoseconds.
     pub(crate) fn caused_of(&self, row: u32) -> Vec<u64> {
         let rows = self.row(row);
         rows.iter().map(|row| ledger_of(row).caused_ns()).collect()
     }
 
-    /// Gives time on each CPU to row `row`.
-    pub(crate) fn give(&mut self, row: u32, ns: &[u64]) {
+    /// Adds time on each CPU to row `row`.
+    pub(crate) fn add_to_row(&mut self, row: u32, ns: &[u64]) {
         for (cpu, ns) in self.cpus.iter_mut().zip(ns) {
             if let Some(row) = cpu.rows.get_mut(row as usize) {
                 row.rx_ns += ns;
@@ -107,7 +107,7 @@ impl Reading {
         }
     }
 
-    /// Caused and charged network CPU of each row on all CPUs, nanoseconds.
+    /// Returns the caused and the charged network CPU of each row on all CPUs, nanoseconds.
     pub(crate) fn sums(&self) -> Vec<(u64, u64)> {
         let rows = self.cpus.iter().map(|cpu| cpu.rows.len()).max();
         let mut sums = vec![(0, 0); rows.unwrap_or(0)];
@@ -120,14 +120,14 @@ impl Reading {
         sums
     }
 
-    /// What each CPU measured, in CPU order.
+    /// Iterates over the totals of each CPU, in CPU order.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = &CpuReading> {
         self.cpus.iter().map(|cpu| &cpu.reading)
     }
 
-    /// A container's counts since it got its row. With `returned` the scheduler itself deducts
-    /// interrupt time from the interrupted task (IRQ_TIME_ACCOUNTING): no container is charged
-    /// then, and what ran in a container's slices is not in its CPU use.
+    /// Returns a container's counts since it got its row. With `returned` the scheduler itself
+    /// deducts interrupt time from the interrupted task (IRQ_TIME_ACCOUNTING). No container is
+    /// charged then: its CPU use lacks the interrupts in its slices.
     pub(crate) fn slot(&self, slot: &Slot, returned: bool) -> ContainerLedger {
         let mut counted = self.counts_of(slot, &slot.base, returned);
         counted.ledger.cpu_usage_ns = slot
@@ -136,7 +136,7 @@ impl Reading {
         counted
     }
 
-    /// Of a reading that is a difference: all counts of a container in it, without its CPU use.
+    /// Returns all counts of a container in a reading that is a difference, without its CPU use.
     pub(crate) fn difference(&self, slot: &Slot, returned: bool) -> ContainerLedger {
         let nothing = vec![RowReading::default(); self.cpus.len()];
         self.counts_of(slot, &nothing, returned)
@@ -171,7 +171,7 @@ impl Reading {
         }
     }
 
-    /// The whole ledger as of now.
+    /// Returns the whole ledger of this moment.
     pub(crate) fn snapshot(
         &self,
         started: Instant,
@@ -189,13 +189,13 @@ impl Reading {
         }
     }
 
-    /// What each CPU measured, by its number.
+    /// Returns the time of each CPU, by its number.
     pub(crate) fn times(&self) -> Vec<(CpuId, CpuTime)> {
         let times = self.cpus().map(|cpu| cpu.time);
         (0..).map(CpuId).zip(times).collect()
     }
 
-    /// Time that belongs to no container, by reason, all CPUs.
+    /// Returns the time that belongs to no container, by reason, on all CPUs.
     pub(crate) fn reasons(&self) -> BTreeMap<Reason, u64> {
         Reason::ALL
             .into_iter()
@@ -203,7 +203,7 @@ impl Reading {
             .collect()
     }
 
-    /// Time of one reason, all CPUs.
+    /// Returns the time of one reason on all CPUs.
     pub(crate) fn reason_ns(&self, reason: Reason) -> u64 {
         let row = reason_row(reason) as usize;
         let rows = self.cpus.iter().filter_map(|cpu| cpu.rows.get(row));
@@ -211,7 +211,7 @@ impl Reading {
     }
 }
 
-/// Notes in `containers` which of them sends to which; `cgroup_of_row` names those that have a row.
+/// Sets the senders of each of `containers`; `cgroup_of_row` has the containers with a row.
 pub(crate) fn note_senders(
     pairs: Vec<PairReading>,
     cgroup_of_row: &HashMap<u32, CgroupId>,
@@ -230,7 +230,7 @@ pub(crate) fn note_senders(
     }
 }
 
-/// Which row sends to which.
+/// Reads the packets by sending and receiving row.
 pub(crate) fn read_pairs(programs: &impl Counts) -> Result<Vec<PairReading>, ReadError> {
     programs.pairs().map_err(|e| ReadError(e.to_string()))
 }
@@ -250,16 +250,16 @@ fn ledger_of(row: &RowReading) -> Ledger {
     }
 }
 
-/// Readings of one CPU that are tried for one that was not disturbed.
+/// Most readings of one CPU in search of one that was not disturbed.
 const TRIES: u32 = 8;
-/// While its rows are read a CPU may give out a thousandth of what it has measured so far, and
-/// this much in any case, nanoseconds.
+/// Time that a CPU may attribute while its rows are read, nanoseconds. A thousandth of its measured
+/// time is allowed as well.
 const UNDISTURBED_NS: u64 = 10_000;
 
-/// What a CPU measured together with what the rows below `rows` say of it, those without an
-/// owner by now included. The two are read one after the other; when the CPU went on or the reader
-/// was held up in between, it reads again and keeps the best try: `attributed_ns` is then larger
-/// than the measured time, by at most what was given out meanwhile.
+/// Reads the totals of a CPU and its rows below `rows`, including rows without an owner. The two
+/// are read one after the other. If the CPU attributed more in between, or the reader was delayed,
+/// it reads again and takes the best try. `attributed_ns` then exceeds the measured time, at most
+/// by the time that was attributed in between.
 fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadError> {
     let read = || {
         programs
@@ -271,11 +271,11 @@ fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadE
     for _ in 0..TRIES {
         let mut reading = before;
         let rows: Vec<_> = (0..rows).map(|row| programs.row(cpu, row)).collect();
-        // What waits for its packets has been measured and is in no row yet.
+        // Time that waits for its packets has been measured and is in no row yet.
         reading.time.attributed_ns = before.waiting_ns;
         for ledger in rows.iter().map(ledger_of) {
             reading.time.attributed_ns += ledger.caused_ns();
-            // Containers and cgroups of the host, containers without a row of their own included.
+            // Includes cgroups of the host, and containers without a row of their own.
             reading.time.charged_ns += ledger.charged_network_ns + ledger.charged_other_ns;
         }
         let after = read()?;
@@ -296,7 +296,7 @@ fn read_cpu(programs: &impl Counts, cpu: u32, rows: u32) -> Result<OneCpu, ReadE
     Ok(best.map_or_else(none, |(_, cpu)| cpu))
 }
 
-/// What the rows must add up to.
+/// Returns the time that the rows must add up to.
 fn given_ns(reading: &CpuReading) -> u64 {
     reading
         .time

@@ -1,5 +1,5 @@
-//! The accounting in windows: between them the programs that see packets are detached, and the ledger is
-//! estimated. See [`crate::estimate`] for how, [`crate::windows`] for when.
+//! Accounting in windows: between them the programs that see packets are detached, and the ledger
+//! is estimated. [`crate::estimate`] has the arithmetic, [`crate::windows`] the timing.
 
 use crate::ReadError;
 use crate::accountant::{Accountant, wait};
@@ -15,51 +15,51 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The programs that see packets, and who attaches them.
-pub(crate) enum Watching {
-    /// They are attached, for good.
+/// Owner of the programs that see packets.
+pub(crate) enum MarkerOwner {
+    /// This process: they stay attached.
     Always(Markers),
-    /// A thread attaches them in windows, or for as long as everything shall be counted.
-    InWindows(Box<InWindows>),
-    /// In between.
+    /// A thread that attaches them in windows, or while everything is to be counted.
+    InWindows(Box<Sampler>),
+    /// No owner, during the change between the others.
     Nothing,
 }
 
-pub(crate) struct InWindows {
+pub(crate) struct Sampler {
     windows: Windows,
     estimate: Estimate,
-    /// The last window as it was seen.
+    /// Counts of the last window, unscaled.
     seen: Option<Arc<Interval>>,
 }
 
-impl Watching {
+impl MarkerOwner {
     pub(crate) fn estimate(&self) -> Option<&Estimate> {
         match self {
-            Watching::InWindows(inside) => Some(&inside.estimate),
-            Watching::Always(_) | Watching::Nothing => None,
+            MarkerOwner::InWindows(sampler) => Some(&sampler.estimate),
+            MarkerOwner::Always(_) | MarkerOwner::Nothing => None,
         }
     }
 
-    /// Readable when the thread has something to say.
+    /// Returns a descriptor that is readable when the thread has a notice.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Watching::InWindows(inside) => Some(inside.windows.fd()),
-            Watching::Always(_) | Watching::Nothing => None,
+            MarkerOwner::InWindows(sampler) => Some(sampler.windows.fd()),
+            MarkerOwner::Always(_) | MarkerOwner::Nothing => None,
         }
     }
 
-    pub(crate) fn ask_sockets(&mut self, wanted: bool) -> io::Result<()> {
+    pub(crate) fn look_up_sockets(&mut self, wanted: bool) -> io::Result<()> {
         match self {
-            Watching::Always(markers) => markers.ask_sockets(wanted),
-            Watching::InWindows(inside) => {
-                inside.windows.ask_sockets(wanted);
+            MarkerOwner::Always(markers) => markers.look_up_sockets(wanted),
+            MarkerOwner::InWindows(sampler) => {
+                sampler.windows.look_up_sockets(wanted);
                 Ok(())
             }
-            Watching::Nothing => Ok(()),
+            MarkerOwner::Nothing => Ok(()),
         }
     }
 
-    /// Packets of pairs of rows, where the programs have counted `raw`.
+    /// Returns the packets of pairs of rows, if the programs have counted `raw`.
     pub(crate) fn pairs(&self, raw: Vec<PairReading>) -> Vec<PairReading> {
         match self.estimate() {
             Some(estimate) => estimate.pairs(raw),
@@ -69,25 +69,27 @@ impl Watching {
 }
 
 impl Accountant {
-    /// From now on the accounting can sample: see [`Accountant::set_exact`]. Everything is counted until
-    /// then. Called again it changes the windows.
+    /// Allows the accounting to sample: see [`Accountant::set_exact`]. Everything is counted until
+    /// then. Another call changes the windows.
     ///
-    /// # Errors
-    /// No thread or descriptor is to be had, or the programs cannot be read: everything is counted as before.
+    /// # Errors No thread or descriptor is available, or the programs cannot be read: everything is
+    /// counted as before.
     pub fn sample(&mut self, options: WindowOptions) -> Result<(), ReadError> {
-        if let Watching::InWindows(inside) = &self.watching {
-            inside.windows.set_options(options);
+        if let MarkerOwner::InWindows(sampler) = &self.marker_owner {
+            sampler.windows.set_options(options);
             return Ok(());
         }
         let raw = self.raw()?;
         let pairs = read_pairs(&self.programs)?;
         let failed = |e: io::Error| ReadError(format!("cannot take windows: {e}"));
         let prepared = Windows::prepare().map_err(failed)?;
-        let Watching::Always(markers) = mem::replace(&mut self.watching, Watching::Nothing) else {
+        let MarkerOwner::Always(markers) =
+            mem::replace(&mut self.marker_owner, MarkerOwner::Nothing)
+        else {
             return Err(ReadError("the accounting has no programs".to_owned()));
         };
         let windows = prepared.start(markers, options);
-        self.watching = Watching::InWindows(Box::new(InWindows {
+        self.marker_owner = MarkerOwner::InWindows(Box::new(Sampler {
             windows,
             estimate: Estimate::new(raw, &pairs, Instant::now()),
             seen: None,
@@ -95,27 +97,28 @@ impl Accountant {
         Ok(())
     }
 
-    /// Has everything counted, or what windows see alone; takes effect within a few milliseconds. Nothing
-    /// without [`Accountant::sample`].
+    /// Chooses between counting everything and counting in windows; takes effect within a few
+    /// milliseconds. Without [`Accountant::sample`] it does nothing.
     ///
     /// # Errors
     /// The programs cannot be read.
     pub fn set_exact(&mut self, exact: bool) -> Result<(), ReadError> {
-        if !matches!(self.watching, Watching::InWindows(_)) {
+        if !matches!(self.marker_owner, MarkerOwner::InWindows(_)) {
             return Ok(());
         }
         if !exact && self.mode() == AccountingMode::Exact {
-            // From here on the kernel counts softirqs that nobody is to see.
+            // From here on the kernel counts softirqs that the programs are not meant to see.
             let softirqs = self.softirqs()?;
-            self.unseen.pause(softirqs);
+            self.hidden_softirqs.pause(softirqs);
         }
-        if let Watching::InWindows(inside) = &self.watching {
-            inside.windows.set_exact(exact);
+        if let MarkerOwner::InWindows(sampler) = &self.marker_owner {
+            sampler.windows.set_exact(exact);
         }
         Ok(())
     }
 
-    /// As [`Accountant::set_exact`], and waits for it, `at_most` so long. False when it takes longer.
+    /// Counts everything, and waits until that takes effect. Returns false if it takes longer than
+    /// `at_most`.
     ///
     /// # Errors
     /// The programs cannot be attached or read.
@@ -123,7 +126,7 @@ impl Accountant {
         self.set_exact(true)?;
         let until = Instant::now() + at_most;
         while self.mode() == AccountingMode::Sampled {
-            let Some(fd) = self.watching.fd() else {
+            let Some(fd) = self.marker_owner.fd() else {
                 return Ok(true);
             };
             if !wait(until, fd)? {
@@ -134,39 +137,40 @@ impl Accountant {
         Ok(true)
     }
 
-    /// Has the next window begin now.
+    /// Starts the next window now.
     pub fn look_now(&self) {
-        if let Watching::InWindows(inside) = &self.watching {
-            inside.windows.look_now();
+        if let MarkerOwner::InWindows(sampler) = &self.marker_owner {
+            sampler.windows.look_now();
         }
     }
 
-    /// How the ledger is kept now.
+    /// Returns the current mode of the ledger.
     pub fn mode(&self) -> AccountingMode {
-        let estimate = self.watching.estimate();
+        let estimate = self.marker_owner.estimate();
         estimate.map_or(AccountingMode::Exact, Estimate::mode)
     }
 
-    /// The last window, as it was seen: nothing of it is an estimate. `None` while everything is counted.
+    /// Returns the last window with its own counts, none of them estimated. `None` while everything
+    /// is counted.
     pub fn window(&self) -> Option<Arc<Interval>> {
-        match &self.watching {
-            Watching::InWindows(inside) => inside.seen.clone(),
-            Watching::Always(_) | Watching::Nothing => None,
+        match &self.marker_owner {
+            MarkerOwner::InWindows(sampler) => sampler.seen.clone(),
+            MarkerOwner::Always(_) | MarkerOwner::Nothing => None,
         }
     }
 
-    /// Deals with what the thread has told. True when there is something new to read.
+    /// Handles the notices of the thread. Returns whether there is something new to read.
     pub(crate) fn take_notices(&mut self) -> Result<bool, ReadError> {
         let mut news = false;
-        while let Watching::InWindows(inside) = &mut self.watching {
-            let Some(notice) = inside.windows.notice() else {
+        while let MarkerOwner::InWindows(sampler) = &mut self.marker_owner {
+            let Some(notice) = sampler.windows.notice() else {
                 break;
             };
             news = true;
             let taken = self.take_notice(notice);
-            if let Watching::InWindows(inside) = &self.watching {
-                // The counts may go on, whether they could be read or not.
-                inside.windows.taken();
+            if let MarkerOwner::InWindows(sampler) = &self.marker_owner {
+                // The counts may continue, whether they could be read or not.
+                sampler.windows.taken();
             }
             taken?;
         }
@@ -176,17 +180,17 @@ impl Accountant {
     fn take_notice(&mut self, notice: Notice) -> Result<(), ReadError> {
         let raw = self.raw()?;
         let pairs = read_pairs(&self.programs)?;
-        let Watching::InWindows(inside) = &mut self.watching else {
+        let MarkerOwner::InWindows(sampler) = &mut self.marker_owner else {
             return Ok(());
         };
-        let estimate = &mut inside.estimate;
-        inside.seen = None;
+        let estimate = &mut sampler.estimate;
+        sampler.seen = None;
         match notice {
             Notice::Window { opened, closed } => {
                 estimate.window(raw, &pairs, (opened, closed));
                 let seen = self.seen().map(Arc::new);
-                if let Watching::InWindows(inside) = &mut self.watching {
-                    inside.seen = seen;
+                if let MarkerOwner::InWindows(sampler) = &mut self.marker_owner {
+                    sampler.seen = seen;
                 }
                 self.read_usage();
             }
@@ -197,7 +201,7 @@ impl Accountant {
             Notice::Exact { opened } => {
                 estimate.open(opened);
                 let softirqs = self.softirqs()?;
-                self.unseen.resume(softirqs);
+                self.hidden_softirqs.resume(softirqs);
             }
             Notice::Failed(why) => {
                 let text = format!("cannot attach the accounting programs: {why}");
@@ -207,22 +211,22 @@ impl Accountant {
         Ok(())
     }
 
-    /// Containers that got a row count from the estimate of it.
+    /// Sets the base of containers that got a row to the estimate of that row.
     pub(crate) fn begin_rows(&mut self) {
         let fresh = self.identities.take_fresh();
-        let Watching::InWindows(inside) = &mut self.watching else {
+        let MarkerOwner::InWindows(sampler) = &mut self.marker_owner else {
             return;
         };
         for cgroup in fresh {
             if let Some(slot) = self.identities.slot_mut(cgroup) {
-                slot.base = inside.estimate.begin_row(slot.row, &slot.base);
+                slot.base = sampler.estimate.begin_row(slot.row, &slot.base);
             }
         }
     }
 
-    /// The last window as an interval of its own.
+    /// Returns the last window as an interval of its own.
     fn seen(&mut self) -> Option<Interval> {
-        let (seen, length) = self.watching.estimate()?.last_window()?;
+        let (seen, length) = self.marker_owner.estimate()?.last_window()?;
         let returned = self.returned;
         let slots = self.identities.slots_mut();
         Some(Interval {
@@ -241,9 +245,9 @@ impl Accountant {
         })
     }
 
-    /// Says until when the counts of `snapshot`, taken just now, hold, and how well.
+    /// Adds the end and the quality of the counts to `snapshot`, which was taken just now.
     pub(crate) fn date(&self, snapshot: &mut Snapshot) {
-        let Some(estimate) = self.watching.estimate() else {
+        let Some(estimate) = self.marker_owner.estimate() else {
             return;
         };
         let now = Instant::now();

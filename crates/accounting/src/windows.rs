@@ -1,8 +1,8 @@
-//! Windows of measurement: a thread that attaches the programs which see packets, and detaches them.
+//! Windows of measurement: a thread attaches the programs that see packets, and detaches them.
 //!
-//! A thread of its own, because detaching may wait for the kernel (a grace period: 136 ms were seen), and
-//! because a window must not last longer for a reader that is busy. The reader must have taken what a
-//! window counted before the next one begins: [`Windows::taken`].
+//! A separate thread, because detaching may wait for the kernel (a grace period, more than 100 ms),
+//! and because a busy reader must not lengthen a window. The reader must have taken a window's
+//! counts before the next one begins: [`Windows::taken`].
 
 use cofferdam_bpf::Markers;
 use std::io::{self, Read, Write};
@@ -13,18 +13,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What has begun in a window may go on so long after it: a softirq takes 2 ms, a NAPI poll less. What
-/// takes longer (the hypervisor has the CPU) is cut off.
-const SETTLES: Duration = Duration::from_millis(20);
-/// Longer than a program runs.
-const A_PROGRAM: Duration = Duration::from_millis(1);
+/// Longest time after a window for work that began in it: a softirq takes 2 ms, a NAPI poll less.
+/// Longer work (the hypervisor has the CPU) is cut off.
+const DRAIN_LIMIT: Duration = Duration::from_millis(20);
+/// Upper limit for the run of one program.
+const PROGRAM_RUN: Duration = Duration::from_millis(1);
 
-/// When windows are.
+/// Timing of the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowOptions {
     /// Length of a window; default 50 ms.
     pub window: Duration,
-    /// Time of which one window is taken, at a random place in it; default 1 s.
+    /// Time that has one window, at a random place; default 1 s.
     pub period: Duration,
 }
 
@@ -37,69 +37,69 @@ impl Default for WindowOptions {
     }
 }
 
-/// What has happened.
+/// Message from the thread to the reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// A window has ended: the counts have what happened from `opened` to `closed`.
+    /// A window has ended; the counts include the time from `opened` to `closed`.
     Window { opened: Instant, closed: Instant },
-    /// Everything is counted, from `opened` on.
+    /// Everything is counted from `opened` on.
     Exact { opened: Instant },
     /// Everything was counted until `closed`; windows follow.
     Closed { closed: Instant },
-    /// The programs could not be attached; it is tried again.
+    /// The programs could not be attached; the thread will retry.
     Failed(String),
 }
 
-/// The thread, from its reader's side. Dropping it detaches the programs.
+/// The reader's side of the thread. Dropping it detaches the programs.
 pub(crate) struct Windows {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOrders>,
     notices: Receiver<Notice>,
     wake: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedOrders {
     orders: Mutex<Orders>,
     changed: Condvar,
 }
 
-/// What the thread shall do.
+/// Orders to the thread.
 #[derive(Clone, Copy, Debug)]
 struct Orders {
     options: WindowOptions,
-    /// Everything shall be counted.
+    /// Whether everything is to be counted.
     exact: bool,
-    /// A window shall begin now.
+    /// Whether a window is to begin now.
     look: bool,
-    /// Sockets shall be asked.
+    /// Whether the cgroups of receiving sockets are to be looked up.
     sockets: bool,
-    /// Notices that the reader has dealt with.
+    /// Number of notices that the reader has handled.
     taken: u64,
     end: bool,
 }
 
-impl Shared {
+impl SharedOrders {
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Windows {
-    /// A thread that waits for the programs.
+    /// Starts a thread that waits for the programs.
     ///
     /// # Errors
-    /// No thread or no descriptor is to be had.
-    pub(crate) fn prepare() -> io::Result<Prepared> {
-        let (wake, told) = UnixStream::pair()?;
+    /// No thread or descriptor is available.
+    pub(crate) fn prepare() -> io::Result<WaitingThread> {
+        let (wake, worker_end) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
-        told.set_nonblocking(true)?;
+        worker_end.set_nonblocking(true)?;
         let (hand_over, worker) = channel::<Worker>();
         let thread = std::thread::Builder::new()
             .name("cofferdam-windows".into())
             .spawn(move || worker.into_iter().for_each(Worker::run))?;
-        Ok(Prepared {
+        Ok(WaitingThread {
             wake,
-            told,
+            worker_end,
             hand_over,
             thread,
         })
@@ -110,12 +110,12 @@ impl Windows {
         self.shared.changed.notify_all();
     }
 
-    /// Has everything counted, or windows only.
+    /// Chooses between counting everything and counting in windows.
     pub(crate) fn set_exact(&self, exact: bool) {
         self.order(|orders| orders.exact = exact);
     }
 
-    /// Has the next window begin now.
+    /// Starts the next window now.
     pub(crate) fn look_now(&self) {
         self.order(|orders| orders.look = true);
     }
@@ -124,44 +124,44 @@ impl Windows {
         self.order(|orders| orders.options = options);
     }
 
-    /// Whether sockets are asked, from now on or from the next window on.
-    pub(crate) fn ask_sockets(&self, wanted: bool) {
+    /// Sets whether the cgroups of sockets are looked up, from now or from the next window on.
+    pub(crate) fn look_up_sockets(&self, wanted: bool) {
         self.order(|orders| orders.sockets = wanted);
     }
 
-    /// Readable when there are notices.
+    /// Returns a descriptor that is readable when there are notices.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// The next notice, if there is one; [`Windows::taken`] must follow.
+    /// Takes the next notice, if there is one. The caller must call [`Windows::taken`] afterwards.
     pub(crate) fn notice(&mut self) -> Option<Notice> {
         let mut bytes = [0; 64];
         while matches!(self.wake.read(&mut bytes), Ok(n) if n == bytes.len()) {}
         self.notices.try_recv().ok()
     }
 
-    /// A notice has been dealt with: the counts may go on.
+    /// Confirms that a notice has been handled: the counts may continue.
     pub(crate) fn taken(&self) {
         self.order(|orders| orders.taken += 1);
     }
 }
 
-/// All that may fail has succeeded: see [`Windows::prepare`]. Dropping it ends the thread.
-pub(crate) struct Prepared {
+/// Thread that waits for the programs. Nothing after it can fail. Dropping it ends the thread.
+pub(crate) struct WaitingThread {
     wake: UnixStream,
-    told: UnixStream,
+    worker_end: UnixStream,
     hand_over: Sender<Worker>,
     thread: JoinHandle<()>,
 }
 
-impl Prepared {
-    /// Takes over `markers`, which are attached and open; everything is counted until
-    /// [`Windows::set_exact`] says otherwise.
+impl WaitingThread {
+    /// Hands over `markers`, which are attached and open. Everything is counted until
+    /// [`Windows::set_exact`] chooses windows.
     pub(crate) fn start(self, markers: Markers, options: WindowOptions) -> Windows {
-        let sockets = markers.asks_sockets();
-        let (tell, notices) = channel();
-        let shared = Arc::new(Shared {
+        let sockets = markers.is_looking_up_sockets();
+        let (sender, notices) = channel();
+        let shared = Arc::new(SharedOrders {
             orders: Mutex::new(Orders {
                 options,
                 exact: true,
@@ -172,13 +172,13 @@ impl Prepared {
             }),
             changed: Condvar::new(),
         });
-        // The thread waits for it.
+        // The thread waits for the message, so sending cannot fail.
         let _ = self.hand_over.send(Worker {
             markers,
             shared: shared.clone(),
-            tell,
-            wake: self.told,
-            told: 0,
+            notices: sender,
+            wake: self.worker_end,
+            sent: 0,
             sockets,
         });
         Windows {
@@ -194,62 +194,62 @@ impl Drop for Windows {
     fn drop(&mut self) {
         self.order(|orders| orders.end = true);
         if let Some(thread) = self.thread.take() {
-            // A panic of it has detached the programs as well.
+            // If the thread has panicked, that has detached the programs too.
             let _ = thread.join();
         }
     }
 }
 
-/// What ended a wait.
+/// Reason for the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Woken {
+enum WaitEnd {
     /// The time is over.
     Time,
-    /// The orders are as awaited.
+    /// The orders meet the condition.
     Order,
-    /// The thread shall end.
+    /// The thread has to end.
     End,
 }
 
 struct Worker {
     markers: Markers,
-    shared: Arc<Shared>,
-    tell: Sender<Notice>,
+    shared: Arc<SharedOrders>,
+    notices: Sender<Notice>,
     wake: UnixStream,
-    /// Notices sent.
-    told: u64,
-    /// As the markers know it.
+    /// Number of notices sent.
+    sent: u64,
+    /// Current setting of the markers.
     sockets: bool,
 }
 
 impl Worker {
     fn run(mut self) {
         loop {
-            if self.wait(None, |orders| !orders.exact) == Woken::End {
+            if self.wait(None, |orders| !orders.exact) == WaitEnd::End {
                 return;
             }
             let closed = self.close();
-            if self.tell(Notice::Closed { closed }) == Woken::End || !self.take_windows() {
+            if self.notify(Notice::Closed { closed }) == WaitEnd::End || !self.take_windows() {
                 return;
             }
         }
     }
 
-    /// Takes windows until everything shall be counted; false: the thread shall end.
+    /// Takes windows until everything is to be counted. Returns false if the thread has to end.
     fn take_windows(&mut self) -> bool {
         let mut period_began = Instant::now();
         loop {
             let WindowOptions { window, period } = self.shared.orders().options;
             let room = period.saturating_sub(window);
             let begin = period_began + room.mul_f64(fastrand::f64());
-            if self.wait(Some(begin), |orders| orders.exact || orders.look) == Woken::End {
+            if self.wait(Some(begin), |orders| orders.exact || orders.look) == WaitEnd::End {
                 return false;
             }
             self.shared.orders().look = false;
             period_began = (period_began + period).max(Instant::now());
             if let Err(why) = self.markers.attach() {
                 self.markers.detach();
-                if self.tell(Notice::Failed(why.to_string())) == Woken::End {
+                if self.notify(Notice::Failed(why.to_string())) == WaitEnd::End {
                     return false;
                 }
                 continue;
@@ -257,58 +257,60 @@ impl Worker {
             self.markers.open();
             let opened = Instant::now();
             match self.wait(Some(opened + window), |orders| orders.exact) {
-                Woken::End => return false,
-                Woken::Order => return self.tell(Notice::Exact { opened }) != Woken::End,
-                Woken::Time => {}
+                WaitEnd::End => return false,
+                WaitEnd::Order => return self.notify(Notice::Exact { opened }) != WaitEnd::End,
+                WaitEnd::Time => {}
             }
             let closed = self.close();
-            if self.tell(Notice::Window { opened, closed }) == Woken::End {
+            if self.notify(Notice::Window { opened, closed }) == WaitEnd::End {
                 return false;
             }
         }
     }
 
-    /// Ends a window: returns when, after all that began in it has ended and the programs are detached.
+    /// Ends a window and returns its end. Waits before for all work that began in it, and detaches
+    /// the programs.
     fn close(&mut self) -> Instant {
         self.markers.close();
         let closed = Instant::now();
-        // A program that is running may have seen the window open. It takes a microsecond.
-        std::thread::sleep(A_PROGRAM);
-        // What is still under way then is cut off, as is what cannot be read.
-        let _ = self.markers.wait_idle(SETTLES);
+        // A running program may have seen the window open. It takes about 1 µs.
+        std::thread::sleep(PROGRAM_RUN);
+        // Work that is still in flight then is cut off, as is work that cannot be read.
+        let _ = self.markers.wait_idle(DRAIN_LIMIT);
         self.markers.detach();
         closed
     }
 
-    /// Sends a notice and waits until it has been dealt with.
-    fn tell(&mut self, notice: Notice) -> Woken {
-        self.told += 1;
-        // The reader waits for this thread's end before it goes.
-        let _ = self.tell.send(notice);
-        // A full pipe wakes as well.
+    /// Sends a notice and waits until the reader has handled it.
+    fn notify(&mut self, notice: Notice) -> WaitEnd {
+        self.sent += 1;
+        // The reader joins this thread before it drops the channel.
+        let _ = self.notices.send(notice);
+        // A full pipe wakes the reader as well.
         let _ = self.wake.write(&[1]);
-        let told = self.told;
-        self.wait(None, |orders| orders.taken >= told)
+        let sent = self.sent;
+        self.wait(None, |orders| orders.taken >= sent)
     }
 
-    /// Waits until `until`, or until the orders are as `awaited`.
-    fn wait(&mut self, until: Option<Instant>, awaited: impl Fn(&Orders) -> bool) -> Woken {
+    /// Waits until `until`, or until the orders meet the condition `awaited`.
+    fn wait(&mut self, until: Option<Instant>, awaited: impl Fn(&Orders) -> bool) -> WaitEnd {
         let shared = self.shared.clone();
         let mut orders = shared.orders();
         loop {
             if orders.end {
-                return Woken::End;
+                return WaitEnd::End;
             }
             if orders.sockets != self.sockets {
                 self.sockets = orders.sockets;
                 drop(orders);
-                // Without them packets of the host's sockets have no owner, which the ledger says.
-                let _ = self.markers.ask_sockets(self.sockets);
+                // If this fails, packets of the host's sockets have no owner, and the ledger says
+                // so.
+                let _ = self.markers.look_up_sockets(self.sockets);
                 orders = shared.orders();
                 continue;
             }
             if awaited(&orders) {
-                return Woken::Order;
+                return WaitEnd::Order;
             }
             orders = match until {
                 None => shared
@@ -318,7 +320,7 @@ impl Worker {
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Woken::Time;
+                        return WaitEnd::Time;
                     }
                     let waited = shared.changed.wait_timeout(orders, left);
                     waited.unwrap_or_else(PoisonError::into_inner).0

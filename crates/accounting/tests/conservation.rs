@@ -1,5 +1,5 @@
-//! All time is kept: the ledgers add up to the measured time, and the measured time agrees
-//! with an independent clock.
+//! Conservation of time: the ledgers add up to the measured time, and the measured time agrees with
+//! an independent clock.
 
 mod common;
 
@@ -9,12 +9,12 @@ use cofferdam_lab::fixtures::traffic::{self, Udp};
 use common::*;
 use std::time::Duration;
 
-/// What the programs of the other clock may take between the two readings of one softirq.
+/// Time that the other clock's programs may take between the two readings of one softirq.
 const PROGRAM_NS: u64 = 600;
 
 /// Promise 1.
 #[test]
-fn the_ledgers_add_up_under_flood_and_agree_with_another_clock() {
+fn the_ledgers_add_up_and_agree_with_another_clock() {
     alone(90, || {
         let flooded = FakeContainer::new("flooded");
         let mut source = Source::new();

@@ -1,5 +1,5 @@
-//! When there are more containers or events than there is room for, it is counted and said,
-//! and what is known stays right.
+//! Limits: more containers or events than there is room for are counted and reported, and the other
+//! counts stay right.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::*;
 
 /// Promise 6.
 #[test]
-fn a_container_without_a_slot_is_counted_and_gets_the_next_free_one() {
+fn a_container_without_a_slot_gets_the_next_free_one() {
     alone(60, || {
         let first = FakeContainer::new("first");
         let mut accountant = accountant_with(Options {
@@ -51,7 +51,7 @@ fn a_container_without_a_slot_is_counted_and_gets_the_next_free_one() {
         assert_conserved(&full);
 
         drop(first);
-        settle(&mut accountant, 200);
+        follow_for_ms(&mut accountant, 200);
         let ((), free) = exactly(&mut accountant, send);
         let counts = ledger(&free, second.id());
         assert!((2000..2020).contains(&counts.rx_packets), "{counts:?}");
@@ -64,7 +64,7 @@ fn a_container_without_a_slot_is_counted_and_gets_the_next_free_one() {
 fn lost_events_are_counted_and_made_good_by_a_scan() {
     alone(120, || {
         let mut accountant = accountant();
-        // More news than the ring holds, and nobody reads.
+        // More events than the ring has room for, and no reader.
         let crowd: Vec<_> = (0..2600).map(|_| Cgroup::new("crowd")).collect();
         let late = FakeContainer::new("late");
         let snapshot = snapshot(&mut accountant);
@@ -78,7 +78,7 @@ fn lost_events_are_counted_and_made_good_by_a_scan() {
             "its event was lost, it is not"
         );
         drop(crowd);
-        settle(&mut accountant, 200);
+        follow_for_ms(&mut accountant, 200);
     });
 }
 
@@ -93,15 +93,15 @@ fn memory_is_fixed_at_load() {
             "{at_load} bytes for 64 slots"
         );
         let crowd: Vec<_> = (0..80).map(|_| FakeContainer::new("crowd")).collect();
-        settle(&mut accountant, 300);
+        follow_for_ms(&mut accountant, 300);
         assert_eq!(accountant.memory_bytes(), at_load);
         assert!(snapshot(&mut accountant).health.containers_without_slot >= 80 - 64);
         drop(crowd);
     });
 }
 
-/// Instructions that the verifier may walk to load all programs of the accounting: it walks about
-/// three in a microsecond, and every start of the agent waits for it.
+/// Most instructions that the verifier may walk to load all programs of the accounting. It walks
+/// about three per microsecond, and every start of the agent waits for it.
 const MOST_VERIFIED: u32 = 100_000;
 
 /// Promise 6.

@@ -1,8 +1,8 @@
-//! Who sends to whom: of packets between two containers, the sender is named.
+//! Senders by receiver: for packets between two containers, the ledger names the sender.
 
 mod common;
 
-use cofferdam_accounting::Beside;
+use cofferdam_accounting::RunningLedger;
 use cofferdam_lab::fixtures::traffic::{self, Udp};
 use cofferdam_lab::fixtures::{FakeContainer, Lan, Port, Router};
 use cofferdam_types::{CgroupId, Interval};
@@ -26,22 +26,22 @@ fn send(from: &FakeContainer, to: &FakeContainer, at: SocketAddr, packets: u64) 
     assert_eq!(sink.finish()[0], packets);
 }
 
-/// Two senders and a receiver; `attach` joins a container to their network.
+/// Checks two senders and a receiver; `attach` joins a container to their network.
 fn each_sender_is_named(attach: impl Fn(&FakeContainer) -> Port) {
     let web = FakeContainer::new("web");
     let senders = [FakeContainer::new("first"), FakeContainer::new("second")];
     let at = attach(&web).v4(9000);
     senders.iter().for_each(|sender| drop(attach(sender)));
     let mut accountant = accountant();
-    let mut beside = Beside::open().expect("readable").expect("it runs");
-    let mut seen_before = beside.snapshot().expect("readable");
+    let mut ledger = RunningLedger::open().expect("readable").expect("it runs");
+    let mut seen_before = ledger.snapshot().expect("readable");
     let ((), interval) = exactly(&mut accountant, || {
-        seen_before = beside.snapshot().expect("readable");
+        seen_before = ledger.snapshot().expect("readable");
         for (sender, packets) in senders.iter().zip(SENT) {
             send(sender, &web, at, packets);
         }
     });
-    let seen = beside.snapshot().expect("readable").since(&seen_before);
+    let seen = ledger.snapshot().expect("readable").since(&seen_before);
     for interval in [&interval, &seen] {
         for (sender, packets) in senders.iter().zip(SENT) {
             let counted = sent_to(interval, &web, sender);
@@ -72,7 +72,8 @@ fn through_a_router_each_sender_is_named() {
     });
 }
 
-/// Rows are used again: what the container before sent and received is not its successor's.
+/// Rows are reused: a container must not get the packets of the former owner.
+///
 /// Promise 3.
 #[test]
 fn a_container_does_not_inherit_the_pairs_of_its_row() {
@@ -80,7 +81,7 @@ fn a_container_does_not_inherit_the_pairs_of_its_row() {
         let lan = Lan::new("lan");
         let web = FakeContainer::new("web");
         let at = lan.attach(web.namespace()).v4(9000);
-        // One row more than containers that stay: each that comes gets the same one.
+        // One row more than there are lasting containers: each newcomer gets the same one.
         let mut accountant = accountant_with(cofferdam_accounting::Options {
             slots: 2,
             measure_programs: false,
@@ -89,7 +90,7 @@ fn a_container_does_not_inherit_the_pairs_of_its_row() {
         for (label, packets) in [("first", SENT[0]), ("second", SENT[1])] {
             let sender = FakeContainer::new(label);
             lan.attach(sender.namespace());
-            settle(&mut accountant, 200);
+            follow_for_ms(&mut accountant, 200);
             let ((), interval) = exactly(&mut accountant, || send(&sender, &web, at, packets));
             let counted = sent_to(&interval, &web, &sender);
             assert!((packets..packets + FEW).contains(&counted), "{counted}");
@@ -102,7 +103,7 @@ fn a_container_does_not_inherit_the_pairs_of_its_row() {
             assert!(last.is_none_or(|id| !from.contains_key(&id)), "{from:?}");
             last = Some(CgroupId(sender.id()));
             drop(sender);
-            settle(&mut accountant, 300);
+            follow_for_ms(&mut accountant, 300);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! The paths a packet can take to a container: the host stage is the receiver's too.
+//! Paths of packets to a container: the host stage counts for the receiver too.
 
 mod common;
 
@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 
 const PACKETS: u64 = 2000;
 
-/// Sends [`PACKETS`] from a plain namespace to `at` inside the container's namespace. Returns how many
-/// came through as well: a host that is busy may lose some before any stack has seen them.
+/// Sends [`PACKETS`] from a plain namespace to `at` inside the container's namespace. Returns how
+/// many came through as well: a busy host may lose some before any stack has seen them.
 fn deliver(
     accountant: &mut cofferdam_accounting::Accountant,
     from: &Namespace,
@@ -42,8 +42,8 @@ fn assert_received(interval: &Interval, id: u64, came: u64) {
     assert!(counts.caused_rx_ns > 0, "{counts:?}");
 }
 
-/// Network time that nobody owns.
-fn nobody(interval: &Interval) -> u64 {
+/// Returns the unattributed network time.
+fn unattributed_ns(interval: &Interval) -> u64 {
     [
         Reason::HostTraffic,
         Reason::Forwarding,
@@ -66,7 +66,7 @@ fn bridged_packets_cost_their_receiver_the_bridge_too() {
         let (came, interval) = deliver(&mut accountant, &source, &web, to, to);
         assert_received(&interval, web.id(), came);
         assert!(
-            nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
+            unattributed_ns(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
             "the bridge's work has an owner: {:?}",
             interval.unattributed_ns
         );
@@ -88,7 +88,7 @@ fn forwarded_and_translated_packets_cost_their_receiver() {
         let (came, interval) = deliver(&mut accountant, &source, &web, outside, at);
         assert_received(&interval, web.id(), came);
         assert!(
-            nobody(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
+            unattributed_ns(&interval) * 4 < ledger(&interval, web.id()).caused_rx_ns,
             "routing, NAT and conntrack have an owner: {:?}",
             interval.unattributed_ns
         );
@@ -112,21 +112,23 @@ fn vxlan_inside_a_container_is_that_containers() {
         let to: SocketAddr = "10.96.0.1:9000".parse().expect("an address");
         let (came, interval) = deliver(&mut accountant, &far, &web, to, to);
         let counts = ledger(&interval, web.id());
-        // Outer and inner packet both pass its stack.
+        // The outer and the inner packet both pass its stack.
         assert!(counts.rx_packets >= 2 * came, "{came}: {counts:?}");
     });
 }
 
-/// The work on the outer packet ends before the inner one is read: it is given by the address inside,
-/// once a first packet of the container came through.
+/// The work on the outer packet ends before the inner one is read. The inner address names its
+/// owner, once a first packet of the container came through.
+///
 /// Promise 2.
 #[test]
-fn a_tunnel_of_the_host_costs_its_containers_the_outer_packets_too() {
+fn a_tunnel_costs_its_containers_the_outer_packets_too() {
     alone(90, || {
         let (web, source) = (FakeContainer::new("web"), Namespace::new("source"));
         let router = Router::new("router");
         let port = router.attach(&web);
-        // Else the devices look for neighbours, for some seconds: few packets, and some of them take 0.3 ms.
+        // Without this the devices look for neighbours for some seconds: few packets, but some take
+        // 0.3 ms.
         let nets: [&dyn Net; 3] = [&*router, &source, web.namespace()];
         nets.iter()
             .for_each(|net| net.sysctl("net/ipv6/conf/all/disable_ipv6", "1"));
@@ -143,31 +145,32 @@ fn a_tunnel_of_the_host_costs_its_containers_the_outer_packets_too() {
         let at = port.v4(9000);
         let (came, interval) = deliver(&mut accountant, &source, &web, at, at);
         assert_received(&interval, web.id(), came);
-        // Again, now that its address is known: what is nobody's is less than a twentieth.
+        // Again, now that the address is learned: less than a twentieth is unattributed.
         let (came, interval) = deliver(&mut accountant, &source, &web, at, at);
         assert_received(&interval, web.id(), came);
         let caused = ledger(&interval, web.id()).caused_rx_ns;
-        assert!(nobody(&interval) * 20 < caused, "{interval:?}");
-        // As by a card's queue: many come at once, and leave the tunnel as lists. The sender's CPU only wakes the other.
+        assert!(unattributed_ns(&interval) * 20 < caused, "{interval:?}");
+        // In the way of a card's queue: many packets come at once, and leave the tunnel as lists.
+        // The sender's CPU only wakes the other one.
         router.steer("up0", 1 << RECEIVER_CPU);
         let (came, interval) = deliver(&mut accountant, &source, &web, at, at);
         assert_received(&interval, web.id(), came);
         let there = interval.cpus[RECEIVER_CPU].1.network_softirq_ns;
         let caused = ledger(&interval, web.id()).caused_rx_ns;
         assert!(there.saturating_sub(caused) * 20 < there, "{interval:?}");
-        // What is for nobody that is known stays the host's.
+        // A packet for an unknown container counts for the host.
         router.route("blackhole 10.98.9.0/24");
         let other = "10.98.9.9:9000".parse().unwrap();
         let (_, interval) = exactly(&mut accountant, || {
             traffic::udp_send(&source, Some(SENDER_CPU), Udp::to(other).packets(PACKETS)).finish();
         });
         assert!(ledger(&interval, web.id()).rx_packets < 20, "ARP at most");
-        assert!(ledger(&interval, web.id()).caused_rx_ns * 20 < nobody(&interval));
+        assert!(ledger(&interval, web.id()).caused_rx_ns * 20 < unattributed_ns(&interval));
     });
 }
 
-/// A container at 10.95.0.2 upon the device that a plain namespace at 10.95.0.1 sends to; both devices are
-/// `eth0`. The last keeps the host's.
+/// Makes a container at 10.95.0.2 whose device is stacked on the device that a plain namespace at
+/// 10.95.0.1 sends to. Both devices are named `eth0`. The last value keeps the host's device.
 fn over_macvlan() -> (FakeContainer, Namespace, (VethPair, Namespace)) {
     let web = FakeContainer::new("web");
     let (host, source) = (Namespace::new("host"), Namespace::new("source"));
@@ -191,23 +194,24 @@ fn a_macvlan_container_is_known_by_its_sockets() {
     });
 }
 
-/// A socket that its reader has locked takes packets without a word: the address tells.
+/// A socket that its reader has locked takes packets without an event: the address names it.
+///
 /// Promise 2.
 #[test]
-fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
+fn a_macvlan_stream_costs_its_container_while_its_reader_reads() {
     alone(120, || {
         let (web, source, _host) = over_macvlan();
         source.address("eth0", "fd95::1/64");
         web.namespace().address("eth0", "fd95::2/64");
         source.ping("fd95::2");
-        // Packets as a wire has them.
+        // Packets of at most one MTU, as on a wire.
         source.offload("eth0", "tso", false);
         let mut accountant = accountant();
         for to in ["10.95.0.2:9000", "[fd95::2]:9000"] {
             let to: SocketAddr = to.parse().expect("an address");
             let mut stream = |bytes: u64| {
                 let (_, interval) = exactly(&mut accountant, || {
-                    // Both on one CPU: the reader is interrupted in the middle of a read.
+                    // Both on one CPU: packets interrupt the reader in the middle of a read.
                     let sink = traffic::tcp_sink(&web, Some(RECEIVER_CPU), to);
                     traffic::tcp_send(&source, Some(SENDER_CPU), to, bytes).finish();
                     sink.finish()[0]
@@ -219,14 +223,14 @@ fn a_macvlan_stream_costs_its_container_also_while_its_reader_is_at_it() {
             let interval = stream(32 << 20);
             let web = ledger(&interval, web.id());
             let (came, caused) = (web.rx_bytes, web.caused_rx_ns);
-            // Packets count with their headers: less than a twentieth may be missing.
+            // Bytes include headers: less than a twentieth may be missing.
             assert!(came >= 32 << 20, "{to}: {came} bytes are known");
-            // Acknowledgements are nobody's: they come to the sender's namespace, as many as TCP likes, at
-            // most one for each packet.
+            // Acknowledgements are unattributed. They go to the sender's namespace, at most one for
+            // each packet.
             assert!(
-                nobody(&interval) * 2 < caused,
-                "{to}: {} ns are nobody's beside {caused} ns",
-                nobody(&interval)
+                unattributed_ns(&interval) * 2 < caused,
+                "{to}: {} ns are unattributed, of {caused} ns caused",
+                unattributed_ns(&interval)
             );
         }
     });
@@ -257,9 +261,11 @@ fn threaded_napi_is_measured_and_given_to_its_container() {
     });
 }
 
+/// The cgroup of the receiving socket tells them apart.
+///
 /// Promise 7.
 #[test]
-fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup() {
+fn a_host_network_container_is_distinguished_from_the_host() {
     alone(120, || {
         let container = PodmanContainer::new("hostnet", Network::Host);
         let mut accountant = accountant();
@@ -288,7 +294,7 @@ fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup
             0,
             "the host's own packets"
         );
-        // The cgroup that the test runs in may have a row by now.
+        // The cgroup of the test may have a row by now.
         let rows = interval.containers.iter();
         let hosts = rows.filter(|row| row.container.is_of_host());
         let hosts_ns: u64 = hosts.map(|row| row.ledger.caused_ns()).sum();
@@ -296,12 +302,13 @@ fn a_host_network_container_is_distinguished_from_the_host_by_its_sockets_cgroup
     });
 }
 
-/// A sandbox inside a container, seen while it is made and found by a scan.
+/// The sandbox is made inside a container, and later found by a scan.
+///
 /// Promise 7.
 #[test]
 fn packets_of_a_sandbox_stay_its_containers_after_a_restart() {
     alone(120, || {
-        // The sandbox's namespace is the older one: its number is no reason to prefer it.
+        // The sandbox's namespace is older: its smaller number must not give it precedence.
         let inner = Namespace::new("inner");
         let mut source = Source::new();
         let web = FakeContainer::new("web");
@@ -316,7 +323,7 @@ fn packets_of_a_sandbox_stay_its_containers_after_a_restart() {
                 drop(accountant.take());
             }
             let accountant = accountant.get_or_insert_with(common::accountant);
-            settle(accountant, 500);
+            follow_for_ms(accountant, 500);
             for (place, to) in [(web.namespace(), outside), (&inner, inside)] {
                 let (came, interval) = exactly(accountant, || {
                     let sink = traffic::udp_sink(place, Some(RECEIVER_CPU), to, PACKETS);
@@ -348,7 +355,7 @@ fn a_podman_container_is_known_by_name_and_pays() {
         let router = Router::new("router");
         let to = router.attach(&web).v4(9000);
         router.attach(&source);
-        settle(&mut accountant, 500);
+        follow_for_ms(&mut accountant, 500);
         let id = cgroup_id(&web);
         let (came, interval) = exactly(&mut accountant, || {
             let sink = traffic::udp_sink(&web, Some(RECEIVER_CPU), to, PACKETS);
@@ -362,24 +369,26 @@ fn a_podman_container_is_known_by_name_and_pays() {
     });
 }
 
-/// The second container of a pod joins a namespace that the first one holds, after its cgroup is known.
+/// The second container of a pod joins the namespace of the first one, after its cgroup is known.
+/// The cgroups of the receiving sockets tell them apart.
+///
 /// Promise 7.
 #[test]
-fn the_containers_of_a_pod_that_starts_are_distinguished_by_their_sockets_cgroups() {
+fn the_containers_of_a_starting_pod_are_distinguished() {
     alone(120, || {
         let mut accountant = accountant();
         let source = Namespace::new("source");
         let pod = std::thread::scope(|scope| {
             let starting = scope.spawn(|| PodmanPod::new("pod", 2));
             while !starting.is_finished() {
-                settle(&mut accountant, 5);
+                follow_for_ms(&mut accountant, 5);
             }
             starting.join().expect("the pod starts")
         });
         let router = Router::new("router");
         let port = router.attach(&pod);
         router.attach(&source);
-        settle(&mut accountant, 500);
+        follow_for_ms(&mut accountant, 500);
         let all = [&pod.sandbox, &pod.containers[0], &pod.containers[1]];
         let ids = all.map(|member| cgroup_id_at(&member.cgroup_path()));
         let netns = row(&during(&mut accountant, || ()).1, ids[0])

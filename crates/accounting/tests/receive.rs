@@ -1,5 +1,5 @@
-//! Receive: packets are counted exactly and their cost goes to the container they are for,
-//! whatever the path and the protocol.
+//! Receive: packets are counted exactly, and their cost goes to the container that they are for, on
+//! every path and with every protocol.
 
 mod common;
 
@@ -9,7 +9,7 @@ use cofferdam_types::Reason;
 use common::*;
 use std::time::Duration;
 
-/// Twenty pings, one after the other.
+/// Returns a script of twenty pings, one after the other.
 fn pings(address: &str) -> String {
     format!("for i in $(seq 20); do busybox ping -q -c 1 -W 1 {address} || exit 1; done")
 }

@@ -1,4 +1,4 @@
-//! Transmit: what softirq sends, and what another task's system call drains, is the sender's.
+//! Transmit: packets that a softirq or another task's system call sends count for their sender.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn a_sender_behind_htb_pays_for_its_softirq_transmits() {
     });
 }
 
-/// Waits, without following the accounting, until the queueing discipline of `device` has sent all.
+/// Waits until the queueing discipline of `device` is empty, without following the accounting.
 fn wait_for_empty_queue(net: &dyn Net, device: &str) {
     let is_empty = || {
         let queue = net.run(&format!("tc -s qdisc show dev {device}"));
@@ -54,10 +54,10 @@ fn wait_for_empty_queue(net: &dyn Net, device: &str) {
 
 /// Promise 2.
 #[test]
-fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
+fn two_senders_of_a_shaped_uplink_each_pay_their_own() {
     alone(120, || {
-        // Both containers' packets pass the router's uplink, which shapes them together: each
-        // is mostly dequeued by whoever comes by.
+        // Both containers' packets pass the router's uplink, which shapes them together: mostly
+        // another task or softirq than the sender's dequeues them.
         let (little, much) = (FakeContainer::new("little"), FakeContainer::new("much"));
         let sink = cofferdam_lab::fixtures::Namespace::new("sink");
         let router = Router::new("router");
@@ -77,7 +77,7 @@ fn two_senders_of_one_shaped_uplink_each_pay_for_their_own() {
         let (few, many) = (tx(&interval, little.id()), tx(&interval, much.id()));
         assert!(few.0 > 1_000 && many.0 > 4_000, "{few:?} {many:?}");
         let (packets, cost) = (many.0 as f64 / few.0 as f64, many.1 as f64 / few.1 as f64);
-        // One transmits more, and pays about as much more: never the other's bill.
+        // One container transmits more, and pays more in the same ratio: never the other's bill.
         assert!(
             cost > packets * 0.6 && cost < packets * 1.6,
             "packets ×{packets:.2}, cost ×{cost:.2}"

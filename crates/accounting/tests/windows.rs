@@ -1,5 +1,5 @@
-//! The accounting in windows, on this host's kernel: when which programs are attached, and that what is
-//! estimated adds up.
+//! Accounting in windows, on this host's kernel: which programs are attached at which time, and
+//! that estimates add up.
 
 mod common;
 
@@ -19,7 +19,7 @@ const WINDOWS: WindowOptions = WindowOptions {
     window: Duration::from_millis(50),
     period: Duration::from_millis(400),
 };
-/// One program of either kind.
+/// Name of one program of either kind.
 const MARKER: &str = "netif_receive_s"; // the kernel keeps 15 characters
 const LIFECYCLE: &str = "sched_process_e";
 
@@ -27,7 +27,7 @@ fn is_attached(name: &str) -> bool {
     attached_programs().contains(name)
 }
 
-/// Has it take windows, and waits until it does.
+/// Begins sampling, and waits until it takes effect.
 fn take_windows(accountant: &mut Accountant) {
     accountant.sample(WINDOWS).expect("windows can be taken");
     assert_eq!(
@@ -43,11 +43,11 @@ fn follow_until(accountant: &mut Accountant, reached: impl Fn(&Accountant) -> bo
     let until = Instant::now() + Duration::from_secs(20);
     while !reached(accountant) {
         assert!(Instant::now() < until, "it never came");
-        settle(accountant, 5);
+        follow_for_ms(accountant, 5);
     }
 }
 
-/// Windows so far.
+/// Returns the number of windows so far.
 fn windows(accountant: &mut Accountant) -> u64 {
     let sampling = snapshot(accountant).sampling;
     sampling.map_or(0, |sampling| sampling.windows)
@@ -60,9 +60,11 @@ fn sampling(interval: &Interval) -> &Sampling {
         .expect("an accounting that samples says so")
 }
 
+/// The programs that see packets are also attached while everything is counted.
+///
 /// Promise 4.
 #[test]
-fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_counted() {
+fn programs_that_see_packets_are_attached_in_windows() {
     alone(90, || {
         let mut accountant = accountant();
         assert!(is_attached(MARKER) && is_attached(LIFECYCLE));
@@ -80,9 +82,9 @@ fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_cou
                 false => without += 1,
             }
             assert!(is_attached(LIFECYCLE), "containers come at any time");
-            settle(&mut accountant, 5);
+            follow_for_ms(&mut accountant, 5);
         }
-        // A container that comes between windows is known all the same.
+        // A container that comes between windows is discovered at once.
         let container = FakeContainer::new("between");
         follow_until(&mut accountant, |a| {
             let all = a.containers();
@@ -92,7 +94,7 @@ fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_cou
         assert_eq!(accountant.mode(), AccountingMode::Exact);
         for _ in 0..100 {
             assert!(is_attached(MARKER), "for as long as everything is counted");
-            settle(&mut accountant, 5);
+            follow_for_ms(&mut accountant, 5);
         }
         accountant.set_exact(false).unwrap();
         follow_until(&mut accountant, |a| a.mode() == AccountingMode::Sampled);
@@ -101,13 +103,13 @@ fn programs_that_see_packets_are_attached_in_windows_and_while_everything_is_cou
     });
 }
 
-/// An accounting that cannot take windows goes on counting everything.
+/// An accounting that cannot sample continues to count everything.
 #[test]
 fn without_a_descriptor_for_it_everything_is_counted_as_before() {
     alone(60, || {
         let mut accountant = accountant();
         let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        // None is free below the lowest that is.
+        // No descriptor is free below the lowest free one.
         let lowest = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
         setrlimit(Resource::RLIMIT_NOFILE, lowest as u64, hard).unwrap();
         let refused = accountant.sample(WINDOWS).unwrap_err().to_string();
@@ -115,10 +117,10 @@ fn without_a_descriptor_for_it_everything_is_counted_as_before() {
         assert!(refused.contains("cannot take windows"), "{refused}");
         assert!(is_attached(MARKER));
         accountant.set_exact(false).unwrap();
-        settle(&mut accountant, 50);
+        follow_for_ms(&mut accountant, 50);
         assert_eq!(accountant.mode(), AccountingMode::Exact);
         assert!(is_attached(MARKER), "windows are not taken");
-        // With one it can.
+        // With a descriptor it can.
         take_windows(&mut accountant);
     });
 }
@@ -143,7 +145,7 @@ fn without_a_thread_for_it_everything_is_counted_as_before() {
     });
 }
 
-/// Directory of this process's cgroup in the hierarchy that the cgroup in `other` is in.
+/// Returns the folder of this process's cgroup in the hierarchy of the cgroup `other`.
 fn own_cgroup(other: &Path) -> PathBuf {
     let root = other.parent().expect("a hierarchy");
     let text = fs::read_to_string("/proc/self/cgroup").expect("procfs");
@@ -156,7 +158,7 @@ fn own_cgroup(other: &Path) -> PathBuf {
 
 /// Promise 4.
 #[test]
-fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
+fn an_estimate_adds_up_and_states_its_quality() {
     alone(120, || {
         let container = FakeContainer::new("sampled");
         let mut accountant = accountant();
@@ -173,7 +175,7 @@ fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
         let first = windows(&mut accountant);
         follow_until(&mut accountant, |a| a.window().is_some());
         while windows(&mut accountant) < first + 6 {
-            settle(&mut accountant, 50);
+            follow_for_ms(&mut accountant, 50);
         }
         let after = snapshot(&mut accountant);
         let estimated = after.since(&before);
@@ -182,7 +184,7 @@ fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
         let sampling = sampling(&estimated);
         assert_eq!(sampling.mode, AccountingMode::Sampled);
         assert!(sampling.observed_ns < sampling.estimated_ns, "{sampling:?}");
-        // It covers as much time as the windows stand for.
+        // The estimate covers the time that the windows represent.
         let length_ns = estimated.length.as_nanos() as u64;
         assert!(
             length_ns.abs_diff(sampling.estimated_ns) < 1_000_000,
@@ -194,14 +196,14 @@ fn what_is_estimated_adds_up_and_says_how_sure_it_is() {
         assert!(spread.caused.seen > 0.0, "the flood was met");
         assert!(spread.caused.seen <= low && low <= total && total <= high);
         assert!(counts.rx_packets > 0 && counts.rx_bytes > 0);
-        // The windows themselves are no estimate.
+        // The counts of the windows themselves are not estimated.
         let window = accountant.window().unwrap();
         assert!(window.sampling.is_none());
         assert!(ledger(&window, container.id()).caused_ns() <= counts.caused_ns());
-        // Exact again, counts go on from there.
+        // In the exact mode counts continue from the estimate.
         assert!(accountant.become_exact(Duration::from_secs(20)).unwrap());
         let exact = snapshot(&mut accountant);
-        settle(&mut accountant, 300);
+        follow_for_ms(&mut accountant, 300);
         let later = snapshot(&mut accountant).since(&exact);
         assert!(!later.is_estimated());
         assert!(ledger(&later, container.id()).rx_packets > 0);

@@ -112,13 +112,13 @@ impl Markers {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn ask_sockets(&mut self, wanted: bool) -> io::Result<()> {
+    pub fn look_up_sockets(&mut self, wanted: bool) -> io::Result<()> {
         self.sockets = wanted;
         self.bring_in_line()
     }
 
     /// Whether the markers of sockets are wanted.
-    pub fn asks_sockets(&self) -> bool {
+    pub fn is_looking_up_sockets(&self) -> bool {
         self.sockets
     }
 

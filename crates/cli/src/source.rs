@@ -3,7 +3,7 @@
 use crate::doctor;
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use cofferdam_accounting::{Accountant, Beside, Options, ReadError, StartError};
+use cofferdam_accounting::{Accountant, Options, ReadError, RunningLedger, StartError};
 use cofferdam_agent::{Client, ClientError};
 use cofferdam_types::{Container, Interval, Selector, Snapshot};
 use nix::errno::Errno;
@@ -72,7 +72,7 @@ pub enum Either {
     Own(Box<Accountant>),
     /// Another command that keeps the ledger now. When it ends, this one takes over, for these
     /// containers.
-    Shared(Box<Beside>, Vec<Selector>),
+    Shared(Box<RunningLedger>, Vec<Selector>),
 }
 
 impl Source for Either {
@@ -137,7 +137,7 @@ fn own_or_shared(selectors: &[Selector]) -> Result<Either, Failure> {
             Err(StartError::Unsupported(text)) => return Err(doctor::unsupported(text)),
             Err(other) => return Err(other.into()),
         };
-        if let Some(shared) = Beside::open()? {
+        if let Some(shared) = RunningLedger::open()? {
             return Ok(Either::Shared(Box::new(shared), selectors.to_vec()));
         }
         if Instant::now() >= until {

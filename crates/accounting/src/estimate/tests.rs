@@ -8,7 +8,7 @@ const ROWS: u32 = B + 1;
 const MS: u64 = 1_000_000;
 const CGROUP: CgroupId = CgroupId(7);
 
-/// What the programs have counted on two CPUs.
+/// Counts of the programs on two CPUs.
 #[derive(Default)]
 struct Programs {
     rows: HashMap<(u32, u32), RowReading>,
@@ -68,7 +68,7 @@ impl Counts for Programs {
     }
 }
 
-/// An estimate that has taken windows since `start`.
+/// Returns an estimate that has sampled since `start`.
 fn sampling(programs: &Programs, start: Instant) -> Estimate {
     let mut estimate = Estimate::new(programs.read(), &programs.pairs(), start);
     estimate.close(programs.read(), &programs.pairs(), start);
@@ -79,7 +79,7 @@ fn caused(reading: &Reading, row: u32) -> u64 {
     reading.caused_of(row).iter().sum()
 }
 
-/// Measured and attributed time of all CPUs.
+/// Sums up the measured and the attributed time of all CPUs.
 fn totals(reading: &Reading) -> (u64, u64) {
     let times = reading.times().into_iter();
     times.fold((0, 0), |(m, a), (_, t)| {
@@ -103,7 +103,8 @@ fn a_window_stands_for_the_time_since_the_one_before() {
     let (mut programs, start) = (Programs::default(), Instant::now());
     let mut estimate = sampling(&programs, start);
     assert_eq!(estimate.mode(), AccountingMode::Sampled);
-    // A fifth of the time in a window of 50 ms that ends after one second, and after two and a half.
+    // 10 ms in a window of 50 ms, a fifth of its time. It ends 1 s after the start, a second one
+    // after 2.5 s.
     for closed in [1000, 2500] {
         programs.cause(0, A, 10 * MS);
         programs.charge(1, B, 10 * MS);
@@ -111,7 +112,7 @@ fn a_window_stands_for_the_time_since_the_one_before() {
         let window = (at(start, closed - 50), at(start, closed));
         estimate.window(programs.read(), &programs.pairs(), window);
     }
-    let now = estimate.held();
+    let now = estimate.covered_counts();
     assert_eq!(caused(&now, A), 500 * MS);
     assert_eq!(now.row(B)[1].charged_network_ns, 500 * MS);
     assert_eq!(totals(&now), (500 * MS, 500 * MS));
@@ -135,27 +136,30 @@ fn what_is_counted_while_all_is_stays_as_counted() {
     let mut estimate = Estimate::new(programs.read(), &programs.pairs(), start);
     programs.cause(1, A, 4 * MS);
     programs.pairs += 7;
-    assert_eq!(caused(&estimate.live(&programs.read()), A), 7 * MS);
+    assert_eq!(
+        caused(&estimate.current_counts(&programs.read()), A),
+        7 * MS
+    );
     assert_eq!(estimate.pairs(programs.pairs())[0].packets, 7);
     estimate.close(programs.read(), &programs.pairs(), at(start, 100));
-    assert_eq!(caused(&estimate.held(), A), 7 * MS);
-    // 20 ms of 50 ms; then all again, 450 ms after the window.
+    assert_eq!(caused(&estimate.covered_counts(), A), 7 * MS);
+    // 20 ms of 50 ms; then everything again, 450 ms after the window.
     programs.cause(1, A, 20 * MS);
     let window = (at(start, 550), at(start, 600));
     estimate.window(programs.read(), &programs.pairs(), window);
     estimate.open(at(start, 1050));
     let estimated = 200 * MS + 180 * MS;
     assert_eq!(
-        caused(&estimate.live(&programs.read()), A),
+        caused(&estimate.current_counts(&programs.read()), A),
         7 * MS + estimated,
         "the time since the window is taken to have been like it"
     );
     programs.cause(1, A, 5 * MS);
     let total = 12 * MS + estimated;
-    let live = estimate.live(&programs.read());
+    let live = estimate.current_counts(&programs.read());
     assert_eq!(caused(&live, A), total);
     assert_eq!(totals(&live).0, totals(&live).1);
-    // One window in 950 ms: what it saw and what was counted is sure.
+    // One window in 950 ms: its counts and the exact counts are certain.
     let possible = [32 * MS, 32 * MS + 2 * 900 * MS].map(|ns| ns as f64);
     assert_eq!(interval(&estimate, total), possible);
 }
@@ -166,7 +170,7 @@ fn time_without_any_window_is_open() {
     let (programs, start) = (Programs::default(), Instant::now());
     let mut estimate = sampling(&programs, start);
     estimate.open(at(start, 300));
-    assert_eq!(caused(&estimate.live(&programs.read()), A), 0);
+    assert_eq!(caused(&estimate.current_counts(&programs.read()), A), 0);
     assert_eq!(interval(&estimate, 0), [0.0, 600.0 * MS as f64]);
 }
 
@@ -184,19 +188,19 @@ fn a_new_owner_of_a_row_begins_with_nothing() {
     programs.cause(0, A, 2 * MS);
     let window = (at(start, 1950), at(start, 2000));
     estimate.window(programs.read(), &programs.pairs(), window);
-    let now = estimate.held();
+    let now = estimate.covered_counts();
     assert_eq!(now.row(A)[0].minus(&base[0]).rx_ns, 40 * MS);
     assert_eq!(caused(&now, unknown()), 60 * MS, "nobody's");
     assert_eq!(totals(&now), (300 * MS, 300 * MS), "and nothing is lost");
-    // While all is counted, from then on.
+    // From here on everything is counted.
     estimate.open(at(start, 2000));
     let base = estimate.begin_row(A, &programs.of_row(A));
     programs.cause(0, A, MS);
-    let live = estimate.live(&programs.read());
+    let live = estimate.current_counts(&programs.read());
     assert_eq!(live.row(A)[0].minus(&base[0]).rx_ns, MS);
 }
 
-/// Whatever happens: no count goes back, and what the rows have is what was measured.
+/// For random histories: counts never fall, and the rows add up to the measured time.
 /// Promise 4.
 #[test]
 fn counts_only_grow_and_add_up() {
@@ -204,7 +208,7 @@ fn counts_only_grow_and_add_up() {
     for _ in 0..50 {
         let (mut programs, start) = (Programs::default(), Instant::now());
         let mut estimate = sampling(&programs, start);
-        let (mut now, mut before, mut scaled) = (0, estimate.held(), 0);
+        let (mut now, mut before, mut scaled) = (0, estimate.covered_counts(), 0);
         for _ in 0..60 {
             let length = random.u64(1..60);
             let opened = now + random.u64(0..1500);
@@ -236,8 +240,8 @@ fn counts_only_grow_and_add_up() {
                 }
             }
             let reading = match estimate.mode() {
-                AccountingMode::Exact => estimate.live(&programs.read()),
-                AccountingMode::Sampled => estimate.held(),
+                AccountingMode::Exact => estimate.current_counts(&programs.read()),
+                AccountingMode::Sampled => estimate.covered_counts(),
             };
             for row in 0..ROWS {
                 for (now, before) in reading.row(row).iter().zip(before.row(row)) {

@@ -1,5 +1,4 @@
-//! Readings of a CPU that does not stand still, on the programs themselves (see
-//! `cofferdam_replay`).
+//! Readings of a CPU while it works, with the programs themselves (see `cofferdam_replay`).
 
 use super::*;
 use cofferdam_bpf::FIRST_CONTAINER_ROW;
@@ -21,7 +20,7 @@ fn receive(machine: &Machine, device: Device<'_>, ns: u64) {
     machine.pass(ns);
 }
 
-/// One softirq with packets of both.
+/// Runs one softirq with packets of both containers.
 fn softirq(machine: &Machine, ns: u64) {
     machine.softirq_entry(softirq::NET_RX);
     for device in devices(machine) {
@@ -31,16 +30,17 @@ fn softirq(machine: &Machine, ns: u64) {
     machine.softirq_exit(softirq::NET_RX);
 }
 
-/// What CPU 0 measured and what its rows have, ns.
+/// Reads the measured time of CPU 0 and the time in its rows, ns.
 fn read(machine: &Machine) -> (u64, u64) {
     let reading = Reading::take(machine, machine.rows()).unwrap();
     let time = reading.cpus().next().unwrap().time;
     (time.measured_ns(), time.attributed_ns)
 }
 
-/// The hypervisor takes the CPU away for 10 ms in the middle of a poll, as seen from another CPU
-/// that reads just then or soon after. The owner's segment is long, and counted as it is; but it is
-/// on both sides, and in the totals only at the poll's end.
+/// The hypervisor takes the CPU away for 10 ms in the middle of a poll, while or before another CPU
+/// reads. The owner's segment is long and counted in full. It is on both sides, but in the totals
+/// only at the poll's end.
+///
 /// Promise 1.
 #[test]
 fn a_reading_in_the_middle_of_a_poll_adds_up() {
@@ -54,7 +54,7 @@ fn a_reading_in_the_middle_of_a_poll_adds_up() {
     receive(&machine, b, 1_000);
     let totals = machine.state(0).totals;
     let (measured, attributed) = read(&machine);
-    // What was counted by then: short of the open poll's segments by 10 ms in 190.
+    // Counted by then: the segments of the open poll are missing, 10 ms of 190.
     assert_eq!(totals.softirq_ns.iter().sum::<u64>(), 180_000_000);
     assert_eq!(measured, 180_000_000 + 7_000 + 3_000 + 10_000_000);
     assert_eq!(attributed, measured);
@@ -65,10 +65,11 @@ fn a_reading_in_the_middle_of_a_poll_adds_up() {
     assert_eq!(read(&machine), (measured + 1_000, measured + 1_000));
 }
 
-/// The CPU never stands still: the rows are a little ahead, by less than it gave out meanwhile.
+/// The CPU never stands still: the rows are ahead by less than it attributed in the meantime.
+///
 /// Promise 1.
 #[test]
-fn a_reading_of_a_busy_cpu_is_off_by_what_it_assigned_meanwhile() {
+fn a_reading_of_a_busy_cpu_is_nearly_exact() {
     let machine = Machine::new(1);
     softirq(&machine, 5_000_000);
     machine.softirq_entry(softirq::NET_RX);
@@ -86,7 +87,8 @@ fn a_reading_of_a_busy_cpu_is_off_by_what_it_assigned_meanwhile() {
     );
 }
 
-/// The reader is held up between the two sides, for milliseconds: it reads again.
+/// The reader is delayed between the two sides, for milliseconds: it reads again.
+///
 /// Promise 1.
 #[test]
 fn a_reader_that_was_held_up_reads_again() {
@@ -105,7 +107,8 @@ fn a_reader_that_was_held_up_reads_again() {
     }
 }
 
-/// What was charged is late by the open poll, and right at rest.
+/// The charge is late by the open poll, and exact at rest.
+///
 /// Promise 1.
 #[test]
 fn at_rest_all_that_was_measured_was_charged() {

@@ -1,4 +1,4 @@
-//! What the tests of the accounting share.
+//! Helpers of the accounting's tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_accounting::{Accountant, Options, StartError};
@@ -7,14 +7,14 @@ use cofferdam_types::{CgroupId, ContainerLedger, Interval, Ledger, Reason, Snaps
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// The CPU that receives, and the CPU that everybody else uses.
+/// CPU that receives, and CPU of everything else.
 pub const RECEIVER_CPU: usize = 0;
 pub const SENDER_CPU: usize = 1;
 
-/// The ledgers add up to the measured time but for this part, on each CPU.
+/// Largest relative difference between the ledgers and the measured time, on each CPU.
 pub const SUM_WITHIN: f64 = 0.01;
 
-/// One root test at a time, with a limit. Asserts that nothing stays behind.
+/// Runs one root test at a time, with a time limit. Asserts that nothing stays behind.
 pub fn alone(seconds: u64, body: impl FnOnce() + Send + 'static) {
     let _alone: Exclusive = exclusive();
     time_limit(Duration::from_secs(seconds), body);
@@ -43,21 +43,21 @@ pub fn accountant_with(options: Options) -> Accountant {
     }
 }
 
-/// What happened while `body` ran, and a while after it for the queues to empty.
+/// Runs `body`; returns the counts of that time, and of a moment after it for the queues to empty.
 pub fn during<T>(accountant: &mut Accountant, body: impl FnOnce() -> T) -> (T, Interval) {
     let before = snapshot(accountant);
     let value = body();
-    settle(accountant, 200);
+    follow_for_ms(accountant, 200);
     (value, snapshot(accountant).since(&before))
 }
 
-/// As [`during`], for exact counts: runs `body` again when the kernel kept softirqs of that
-/// time from its tracepoints (some hosted kernels hide the time slices of their supervisor).
-/// Such a round proves nothing about the ledger.
+/// Runs `body` as [`during`] does, for exact counts. Runs it again if the kernel hid softirqs of
+/// that time from its tracepoints (some hosted kernels hide the time slices of their supervisor):
+/// such a round proves nothing about the ledger.
 pub fn exactly<T>(accountant: &mut Accountant, mut body: impl FnMut() -> T) -> (T, Interval) {
     for _ in 0..20 {
-        // One in flight between the kernel's count and ours adds to a reading: the least is true.
-        // (One hidden softirq can hold many packets.)
+        // A softirq in flight between the kernel's count and ours adds to a reading: the least
+        // reading is right. (One hidden softirq can carry many packets.)
         let readings = (0..5).map(|_| snapshot(accountant).health.softirqs_unseen);
         let unseen = readings.min().unwrap_or_default();
         let (value, interval) = during(accountant, &mut body);
@@ -65,10 +65,10 @@ pub fn exactly<T>(accountant: &mut Accountant, mut body: impl FnMut() -> T) -> (
             return (value, interval);
         }
     }
-    panic!("in 20 rounds the kernel never told of all softirqs");
+    panic!("in 20 rounds the kernel never reported all softirqs");
 }
 
-pub fn settle(accountant: &mut Accountant, milliseconds: u64) {
+pub fn follow_for_ms(accountant: &mut Accountant, milliseconds: u64) {
     let until = Instant::now() + Duration::from_millis(milliseconds);
     accountant
         .follow(until, None)
@@ -79,7 +79,7 @@ pub fn snapshot(accountant: &mut Accountant) -> Snapshot {
     accountant.snapshot().expect("the accounting can be read")
 }
 
-/// Counts of the container with this cgroup.
+/// Returns the counts of the container with this cgroup.
 pub fn row(interval: &Interval, cgroup: u64) -> &ContainerLedger {
     match interval
         .containers
@@ -115,8 +115,8 @@ pub fn assert_conserved(interval: &Interval) {
     );
 }
 
-/// A traffic source that is no container, joined to `to` by a plain veth pair. The receiver's
-/// softirq work is steered to [`RECEIVER_CPU`].
+/// Traffic source that is no container. A plain veth pair joins it to `to`. The receiver's softirq
+/// work is steered to [`RECEIVER_CPU`].
 pub struct Source {
     pub namespace: Namespace,
     pairs: Vec<VethPair>,

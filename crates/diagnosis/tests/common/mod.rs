@@ -1,7 +1,7 @@
 //! Helpers of the diagnosis tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use cofferdam_accounting::unseen_by_reference;
+use cofferdam_accounting::hidden_softirqs_by_reference;
 use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
 use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{
@@ -28,7 +28,7 @@ pub fn note_hidden(interval: &ScheduleInterval) {
 pub fn alone(seconds: u64, body: impl FnMut() + Send + 'static) {
     let _alone: Exclusive = exclusive();
     time_limit(Duration::from_secs(5 * seconds), || {
-        let mut softirqs = unseen_by_reference().expect("the reference clock loads");
+        let mut softirqs = hidden_softirqs_by_reference().expect("the reference clock loads");
         let hidden = || softirqs() + HIDDEN_SWITCHES.load(Ordering::Relaxed);
         repeat_when_hidden(hidden, body);
     });

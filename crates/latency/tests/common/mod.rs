@@ -5,7 +5,7 @@ pub mod bulk;
 pub mod datagrams;
 pub mod scenes;
 
-use cofferdam_accounting::unseen_by_reference;
+use cofferdam_accounting::hidden_softirqs_by_reference;
 use cofferdam_lab::fixtures::{Namespace, exclusive, repeat_when_hidden, time_limit, wait_until};
 use cofferdam_latency::{
     Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader, Sample,
@@ -181,7 +181,7 @@ fn owed(counts: &Counts) -> [i64; 2] {
 pub fn alone(body: impl FnMut() + Send + 'static) {
     let _alone = exclusive();
     time_limit(Duration::from_secs(240), || {
-        let hidden = unseen_by_reference().expect("the reference clock loads");
+        let hidden = hidden_softirqs_by_reference().expect("the reference clock loads");
         repeat_when_hidden(hidden, body);
     });
 }

@@ -1,10 +1,10 @@
-//! Reading the ledger that another process keeps on this host.
+//! Reads the ledger of another process on this host.
 
 use crate::accountant::wait;
+use crate::hidden_softirqs::HiddenSoftirqs;
 use crate::hotplug::OnlineCpus;
 use crate::identities::Slot;
 use crate::reading::{Reading, note_senders, read_pairs};
-use crate::unseen::Unseen;
 use crate::{ReadError, StartError};
 use cofferdam_bpf::{NO_SLOT_ROW, RunningCounts};
 use cofferdam_host::irq_time_accounting;
@@ -16,12 +16,12 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks for containers that came or went: the events go to the owner alone.
+/// Time between two looks for containers that came or went: only the ledger's owner gets events.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Reads what another process counts, and changes nothing. A container is counted from the first
-/// reading that finds it, and not from its start.
-pub struct Beside {
+/// Ledger that another process keeps. Only reads are possible. A container counts from the first
+/// reading that finds it, not from its own start.
+pub struct RunningLedger {
     counts: RunningCounts,
     inventory: Inventory,
     containers: BTreeMap<CgroupId, Arc<Container>>,
@@ -29,17 +29,17 @@ pub struct Beside {
     looked: Instant,
     started: Instant,
     returned: bool,
-    unseen: Unseen,
+    hidden_softirqs: HiddenSoftirqs,
     health: Health,
     online_cpus: OnlineCpus,
 }
 
-impl Beside {
-    /// Finds the accounting that runs; `None` while there is none, or it is still loading.
+impl RunningLedger {
+    /// Finds the running accounting; `None` if there is none, or if it is still loading.
     ///
     /// # Errors
     /// [`StartError::Unsupported`] without root's rights.
-    pub fn open() -> Result<Option<Beside>, StartError> {
+    pub fn open() -> Result<Option<RunningLedger>, StartError> {
         let counts = match RunningCounts::open() {
             Ok(Some(counts)) => counts,
             Ok(None) => return Ok(None),
@@ -53,9 +53,9 @@ impl Beside {
         };
         let failed = |e: &dyn std::fmt::Display| StartError::Failed(e.to_string());
         let inventory = Inventory::scan().map_err(|e| failed(&e))?;
-        // The cgroups of the host that have a row are found by the first look.
+        // The first look finds the cgroups of the host that have a row.
         let containers = inventory.containers().cloned();
-        let mut beside = Beside {
+        let mut ledger = RunningLedger {
             containers: containers.map(|c| (c.cgroup, c)).collect(),
             counts,
             inventory,
@@ -63,26 +63,26 @@ impl Beside {
             looked: Instant::now(),
             started: Instant::now(),
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
-            unseen: Unseen::new(0),
+            hidden_softirqs: HiddenSoftirqs::new(0),
             health: Health::default(),
             online_cpus: OnlineCpus::now(),
         };
-        let reading = beside.read().map_err(|e| failed(&e))?;
-        beside.unseen = Unseen::new(reading.cpus().map(|cpu| cpu.softirqs).sum());
-        Ok(Some(beside))
+        let reading = ledger.read().map_err(|e| failed(&e))?;
+        ledger.hidden_softirqs = HiddenSoftirqs::new(reading.cpus().map(|cpu| cpu.softirqs).sum());
+        Ok(Some(ledger))
     }
 
-    /// Whether the other process has ended its accounting: nothing is counted any more.
+    /// Whether the other process has ended its accounting, so that the counts no longer change.
     pub fn is_over(&self) -> bool {
         self.counts.is_over()
     }
 
-    /// Waits until `until`, or until `wake` is readable; true when `wake` ended it.
+    /// Waits until `until`, or until `wake` is readable. Returns whether `wake` ended it.
     pub fn follow(&mut self, until: Instant, wake: BorrowedFd<'_>) -> Result<bool, ReadError> {
         wait(until, wake)
     }
 
-    /// Reads everything: cumulative counts since [`Beside::open`].
+    /// Reads everything: cumulative counts since [`RunningLedger::open`].
     pub fn snapshot(&mut self) -> Result<Snapshot, ReadError> {
         self.look();
         let reading = self.read()?;
@@ -98,21 +98,20 @@ impl Beside {
         let rows = self.slots.iter().map(|(id, slot)| (slot.row, *id));
         note_senders(read_pairs(&self.counts)?, &rows.collect(), &mut containers);
         self.health.segments_rejected = reading.cpus().map(|cpu| cpu.segments_rejected).sum();
-        self.health.softirqs_unseen = self.unseen.count(softirqs);
+        self.health.softirqs_unseen = self.hidden_softirqs.count(softirqs);
         Ok(reading.snapshot(self.started, containers, self.health))
     }
 
-    /// Takes in containers that came or went, and CPUs.
+    /// Updates containers and CPUs that came or went.
     fn look(&mut self) {
         let mut changes = self.inventory.handle_links();
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
-            // No event comes here: what there is, is looked up as after lost ones.
+            // No events arrive here: the inventory scans, as it does after lost events.
             changes.extend(self.inventory.handle(&KernelEvent::Lost { count: 0 }));
             for cgroup in self.inventory.outside_containers() {
-                let known = self.counts.row_of(cgroup).is_some();
-                let event = KernelEvent::UnknownCgroup { cgroup, pid: None };
-                if known {
+                if self.counts.row_of(cgroup).is_some() {
+                    let event = KernelEvent::UnknownCgroup { cgroup, pid: None };
                     changes.extend(self.inventory.handle(&event));
                 }
             }
@@ -135,7 +134,7 @@ impl Beside {
         self.health.cpu_hotplugs += u64::from(self.online_cpus.changed());
     }
 
-    /// Reads all rows, and begins the containers that have got a row meanwhile.
+    /// Reads all rows, and starts the slots of containers that got a row since the last reading.
     fn read(&mut self) -> Result<Reading, ReadError> {
         let reading = Reading::take(&self.counts, self.counts.rows())?;
         for (id, container) in &self.containers {
@@ -145,7 +144,7 @@ impl Beside {
                 continue;
             };
             let usage = self.inventory.cpu_usage_ns(container).unwrap_or(0);
-            let slot = Slot::beside(row, Arc::clone(container), reading.row(row), usage);
+            let slot = Slot::with_assigned_row(row, Arc::clone(container), reading.row(row), usage);
             self.slots.insert(*id, slot);
         }
         Ok(reading)
