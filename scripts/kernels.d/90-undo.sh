@@ -220,3 +220,8 @@ for layout in v2 hybrid v1; do
     remove_containers o
     remove_layout
 done
+# The layout that the guest started with. The kernel gives controllers back some time after their v1
+# hierarchy is unmounted.
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+check 'undo: cgroup v2 has its controllers again' \
+    'await 60 "grep -qw cpuset /sys/fs/cgroup/cgroup.controllers && grep -qw cpu /sys/fs/cgroup/cgroup.controllers"'
