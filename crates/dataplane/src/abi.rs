@@ -1,5 +1,5 @@
-//! What goes through the rings between the dataplane and an application: entries of one cache
-//! line. Calls go in, conditions come out (IX, OSDI'14, table 1).
+//! Entries of the rings between the dataplane and an application, one cache line each. Calls go in,
+//! conditions come out (IX, OSDI'14, table 1).
 
 mod encoding;
 mod info;
@@ -12,7 +12,7 @@ pub(crate) use info::{Parts, parts};
 use cofferdam_netstack::ConnectionOptions;
 use std::net::{IpAddr, SocketAddr};
 
-/// One entry of a ring. Meaning of the fields: see [`Call`] and [`Condition`].
+/// One entry of a ring. [`Call`] and [`Condition`] define the meaning of the fields.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -30,62 +30,62 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 64, "one cache line");
 
-/// Conditions that together report a connection, and words of each.
+/// Number of conditions that together report a connection.
 pub const INFO_PARTS: usize = 3;
-/// See [`INFO_PARTS`].
+/// Number of words in each of them.
 pub const INFO_WORDS: usize = 10;
 
-/// Who may listen at an address beside others: sessions of one application that name the same group.
-/// They get connections by turns.
+/// Sharing of a listening address by sessions of one application that name the same group. The
+/// sessions get connections in turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// A name that is not easily guessed by accident; 0: nobody else.
+    /// A number that is not guessed by accident; 0: the address is not shared.
     pub group: u64,
-    /// It gets connections only while the group has no other.
+    /// The session gets connections only while the group has no other.
     pub is_standby: bool,
 }
 
-/// A batched system call: what an application asks of the dataplane. There is no return value;
-/// a [`Condition`] reports what came of it.
+/// A batched system call from an application to the dataplane. There is no return value; a
+/// [`Condition`] reports the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Accept connections to an address; answered by [`Condition::Bound`].
     Listen {
         /// Address and port; 0.0.0.0 and `::` mean every address of the family.
         local: SocketAddr,
-        /// Connections that may wait for `accept`.
+        /// Connections that may be pending before `accept`.
         backlog: u32,
-        /// Comes back with each condition of the listener.
+        /// Returned with each condition of the listener.
         cookie: u64,
-        /// Who else may listen there.
+        /// Sessions that may listen at the address too.
         sharing: Sharing,
     },
-    /// Take the datagrams for an address; answered by [`Condition::Bound`].
+    /// Receive datagrams for an address; answered by [`Condition::Bound`].
     UdpBind {
         /// Address and port.
         local: SocketAddr,
-        /// Comes back with each condition.
+        /// Returned with each condition of the address.
         cookie: u64,
     },
-    /// Give back what `Listen` or `UdpBind` gave.
+    /// Release an address of `Listen` or `UdpBind`.
     Unbind {
-        /// From [`Condition::Bound`].
+        /// Name of the address, from [`Condition::Bound`].
         handle: u64,
     },
     /// Open a connection; answered by [`Condition::Connected`] or [`Condition::Dead`].
     Connect {
         /// The peer.
         remote: SocketAddr,
-        /// Comes back with each condition of the connection.
+        /// Returned with each condition of the connection.
         cookie: u64,
-        /// In place of the dataplane's settings.
+        /// Settings that replace the dataplane's.
         options: ConnectionOptions,
     },
-    /// Take a connection that knocked; answered by [`Condition::Sent`] with its window.
+    /// Accept a connection that knocked; answered by [`Condition::Sent`] with its window.
     Accept {
         /// The connection.
         handle: u64,
-        /// Comes back with each condition of the connection.
+        /// Returned with each condition of the connection.
         cookie: u64,
     },
     /// Refuse a connection that knocked.
@@ -93,27 +93,27 @@ pub enum Call {
         /// The connection.
         handle: u64,
     },
-    /// Send a range of the application's memory. It belongs to the dataplane until
-    /// [`Condition::Sent`] has counted its bytes. `sendv` is several of these in a row.
+    /// Send a range of the application's memory. The dataplane owns it until [`Condition::Sent`]
+    /// has counted its bytes. `sendv` is several of these in a row.
     Send {
         /// The connection.
         handle: u64,
-        /// First byte in the application's memory.
+        /// Offset of the first byte in the application's memory.
         offset: u64,
         /// Length in bytes.
         len: u32,
     },
-    /// Received data is no longer needed: the frame goes back and the window opens.
+    /// Release received data: the frame is free again and the window opens.
     RecvDone {
-        /// The frame of [`Condition::Recv`].
+        /// Frame of [`Condition::Recv`].
         frame: u32,
     },
-    /// End our side after what is queued; keep receiving.
+    /// End our side after the queued data, and continue to receive.
     Shutdown {
         /// The connection.
         handle: u64,
     },
-    /// End the connection after what is queued.
+    /// End the connection after the queued data.
     Close {
         /// The connection.
         handle: u64,
@@ -123,223 +123,224 @@ pub enum Call {
         /// The connection.
         handle: u64,
     },
-    /// Settings of a connection in place of the dataplane's, all of them.
+    /// Replace all settings of a connection.
     Options {
         /// The connection.
         handle: u64,
         /// The settings.
         options: ConnectionOptions,
     },
-    /// Report a connection as it is now, by [`INFO_PARTS`] conditions [`Condition::Info`] in a row.
+    /// Report the state of a connection by [`INFO_PARTS`] conditions [`Condition::Info`] in a row.
     Info {
         /// The connection.
         handle: u64,
     },
-    /// Send a datagram; [`Condition::UdpSent`] gives the memory back.
+    /// Send a datagram; [`Condition::UdpSent`] releases its memory.
     UdpSend {
-        /// From [`Condition::Bound`].
+        /// Name of the address, from [`Condition::Bound`].
         handle: u64,
         /// The receiver.
         remote: SocketAddr,
-        /// The dataplane's address to send from, where all addresses are bound; none: the one
-        /// that the way to the receiver says.
+        /// Source address, where all addresses are bound. `None`: the address of the route to the
+        /// receiver.
         source: Option<IpAddr>,
-        /// First byte in the application's memory.
+        /// Offset of the first byte in the application's memory.
         offset: u64,
         /// Length in bytes.
         len: u32,
-        /// Comes back with [`Condition::UdpSent`].
+        /// Returned with [`Condition::UdpSent`].
         token: u64,
     },
-    /// A received datagram is no longer needed.
+    /// Release a received datagram.
     UdpRecvDone {
-        /// The frame of [`Condition::UdpRecv`].
+        /// Frame of [`Condition::UdpRecv`].
         frame: u32,
     },
     /// Start a timer.
     Timer {
-        /// Nanoseconds from now.
+        /// Delay in nanoseconds.
         delay_ns: u64,
-        /// Comes back with [`Condition::Timer`].
+        /// Returned with [`Condition::Timer`].
         cookie: u64,
     },
-    /// All calls for a flow group's connections that go through this ring have been made; answered
-    /// by [`Condition::Settled`] where the group is.
+    /// Marks the last call of this ring for a flow group's connections. The core that has the group
+    /// answers with [`Condition::Settled`].
     Passed {
         /// The flow group.
         group: u8,
     },
 }
 
-/// An event condition: what the dataplane reports to an application.
+/// An event condition from the dataplane to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Answer to `Listen` and `UdpBind`.
     Bound {
-        /// As given.
+        /// Cookie of the call.
         cookie: u64,
-        /// Names the address from now on.
+        /// Name of the address.
         result: Result<u64, Refusal>,
     },
-    /// A peer opened a connection: `Accept` or `Reject` it.
+    /// A peer has opened a connection. `Accept` or `Reject` it.
     Knock {
-        /// The listener's.
+        /// Cookie of the listener.
         cookie: u64,
         /// The connection.
         handle: u64,
         /// The peer.
         remote: SocketAddr,
     },
-    /// A connection that `Connect` began is open.
+    /// A connection of `Connect` is open.
     Connected {
-        /// As given.
+        /// Cookie of the call.
         cookie: u64,
-        /// Names the connection from now on.
+        /// Name of the connection.
         handle: u64,
-        /// Bytes that may be sent now.
+        /// Bytes that may be sent.
         window_bytes: u32,
-        /// Our side: address and port that the dataplane chose.
+        /// Own address and port, which the dataplane chose.
         local: SocketAddr,
     },
-    /// Data, in order.
+    /// Received data, in order.
     Recv {
-        /// The connection's.
+        /// Cookie of the connection.
         cookie: u64,
         /// The connection.
         handle: u64,
-        /// Where it lies: the frame, to be given back by `RecvDone`.
+        /// Frame with the data, to be released by `RecvDone`.
         frame: u32,
-        /// First byte in the received memory.
+        /// Offset of the first byte in the received memory.
         offset: u64,
         /// Length in bytes.
         len: u32,
     },
-    /// The peer sends no more.
+    /// The peer has ended its side.
     PeerClosed {
-        /// The connection's.
+        /// Cookie of the connection.
         cookie: u64,
         /// The connection.
         handle: u64,
     },
-    /// So many bytes, oldest first, are acknowledged: their memory is the application's again.
+    /// The peer has acknowledged data, oldest first. The application owns its memory again.
     Sent {
-        /// The connection's.
+        /// Cookie of the connection.
         cookie: u64,
         /// The connection.
         handle: u64,
-        /// Bytes acknowledged since the last such condition; may be 0.
+        /// Bytes acknowledged since the previous such condition; may be 0.
         bytes: u32,
-        /// Sends that are wholly acknowledged since then.
+        /// Sends that were acknowledged completely since then.
         ranges: u32,
-        /// Bytes that may have been sent since the connection opened. Counted from the start,
-        /// because calls may be under way that the dataplane has not seen.
+        /// Bytes that may be sent, counted from the opening of the connection, because calls may be
+        /// in flight that the dataplane has not read.
         limit_bytes: u64,
     },
     /// A connection has ended, or could not be opened.
     Dead {
-        /// The connection's.
+        /// Cookie of the connection.
         cookie: u64,
-        /// The connection; 0 when it never had a name.
+        /// The connection; 0 if it never had a name.
         handle: u64,
-        /// Why.
+        /// Cause of the end.
         reason: Ending,
     },
     /// A part of the answer to `Info`.
     Info {
-        /// The connection's.
+        /// Cookie of the connection.
         cookie: u64,
         /// The connection.
         handle: u64,
-        /// Which part, from 0 on.
+        /// Number of the part, from 0 on.
         part: u16,
-        /// What it says.
+        /// Content of the part.
         words: [u32; INFO_WORDS],
     },
-    /// A datagram.
+    /// A received datagram.
     UdpRecv {
-        /// The bound address's.
+        /// Cookie of the bound address.
         cookie: u64,
-        /// The dataplane's address that it was sent to.
+        /// Address of the dataplane that it was sent to.
         local: IpAddr,
-        /// The frame, to be given back by `UdpRecvDone`.
+        /// Frame with the data, to be released by `UdpRecvDone`.
         frame: u32,
-        /// First byte in the received memory.
+        /// Offset of the first byte in the received memory.
         offset: u64,
         /// Length in bytes; may be 0.
         len: u32,
         /// The sender.
         remote: SocketAddr,
     },
-    /// A datagram is sent, or given up: its memory is the application's again.
+    /// A datagram was sent or dropped. The application owns its memory again.
     UdpSent {
-        /// The bound address's.
+        /// Cookie of the bound address.
         cookie: u64,
-        /// As given.
+        /// Token of the call.
         token: u64,
     },
     /// A timer is due.
     Timer {
-        /// As given.
+        /// Cookie of the call.
         cookie: u64,
     },
-    /// A flow group has left for another core: nothing more of its connections comes here.
+    /// A flow group has left for another core. No further condition of its connections comes from
+    /// here.
     Left {
         /// The flow group.
         group: u8,
     },
-    /// A flow group has arrived: what follows comes after its `Left` in the ring of core `from`.
+    /// A flow group has arrived. Its conditions here follow its `Left` in the ring of core `from`.
     Arrived {
         /// The flow group.
         group: u8,
-        /// The core that it comes from.
+        /// Core that had the group.
         from: u8,
     },
-    /// The calls up to `Passed` are done: those for the group go through this ring now.
+    /// The calls before `Passed` are done. Calls for the group go through this ring from now on.
     Settled {
         /// The flow group.
         group: u8,
     },
 }
 
-/// Why a connection ended.
+/// Cause of a connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Ending {
-    /// Both sides closed, all was delivered.
+    /// Both sides closed, and all data was delivered.
     Closed = 1,
-    /// The peer reset it.
+    /// The peer reset the connection, or the dataplane evicted it.
     Reset = 2,
-    /// The peer refused it.
+    /// The peer refused the connection.
     Refused = 3,
     /// The peer did not answer in time.
     TimedOut = 4,
-    /// No way to the peer.
+    /// There is no route to the peer.
     Unreachable = 5,
-    /// The application, or the dataplane for it, ended it.
+    /// The application ended the connection, or the dataplane ended it for a wrong call.
     Aborted = 6,
-    /// The dataplane has no room for it, or no free port.
+    /// The dataplane has no place for the connection, or no free port.
     NoRoom = 7,
-    /// This application may not connect.
+    /// The application may not connect.
     Forbidden = 8,
 }
 
-/// Why an address was not given.
+/// The reason why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u32)]
 pub enum Refusal {
-    /// Somebody has it.
+    /// The address is bound already.
     #[error("the address is in use")]
     InUse = 1,
     /// The dataplane has no such address.
     #[error("the dataplane has no such address")]
     NotOurs = 2,
-    /// The policy does not give it to this application.
+    /// The configuration does not grant the address to this application.
     #[error("the dataplane's configuration does not give this address to this application")]
     Forbidden = 3,
-    /// No room.
+    /// The address table is full.
     #[error("the dataplane's address table is full")]
     Full = 4,
-    /// Not an address that can be bound.
+    /// The address cannot be bound.
     #[error("this address cannot be bound")]
     Invalid = 5,
 }

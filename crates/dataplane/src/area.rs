@@ -1,21 +1,21 @@
-//! The memory that an application sends from: blocks, each of pieces of one of three sizes.
+//! Memory that an application sends from: blocks, each divided into pieces of one of three sizes.
 //!
-//! A block gets its size when a piece of it is first needed, and loses it when all its pieces are
-//! free: so no size has a part of the memory that others lack.
+//! A block gets its size when one of its pieces is first needed, and loses it when all its pieces
+//! are free. No size thus keeps memory that another lacks.
 
 /// Sizes of pieces in bytes.
 const CLASSES: [u32; 3] = [256, 2048, 16384];
 /// Largest piece, in bytes.
 pub const LARGEST: usize = 16384;
-/// Size of a block, in bytes: one largest piece.
+/// Bytes of a block: one largest piece.
 const BLOCK_BYTES: u32 = LARGEST as u32;
-/// Class of the pieces that are a block each.
+/// Class whose pieces are whole blocks.
 const WHOLE: usize = CLASSES.len() - 1;
 
 /// A piece of the memory that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u32,
     /// Bytes in use.
     pub len: u32,
@@ -23,28 +23,28 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Bytes that nobody else can use meanwhile.
+    /// Bytes that no other piece can use meanwhile.
     pub fn cost_bytes(&self) -> u32 {
         CLASSES.get(usize::from(self.class)).copied().unwrap_or(0)
     }
 }
 
-/// A block of which some pieces are in use.
+/// A block with pieces in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     /// A bit for each free piece.
     free: u64,
-    /// Place among the blocks with free pieces of its class, where it has any.
+    /// Position among the blocks with free pieces of its class, if it has free pieces.
     at: u32,
 }
 
-/// Which pieces are free. Taking and giving back are O(1).
+/// The free pieces. Taking and freeing are O(1).
 #[derive(Debug)]
 pub(crate) struct Area {
     blocks: Vec<Block>,
-    /// Blocks of which all is free; the one that was freed last is used next.
+    /// Blocks that are free as a whole. The block that was freed last is used next.
     whole: Vec<u32>,
-    /// Of each smaller class the blocks of which a part is free.
+    /// Blocks of each smaller class that are free in part.
     partial: [Vec<u32>; WHOLE],
     free_bytes: u32,
 }
@@ -56,7 +56,7 @@ fn all_pieces(class: usize) -> u64 {
 }
 
 impl Area {
-    /// All of a memory of `len_bytes`.
+    /// A memory of `len_bytes`, all free.
     pub fn new(len_bytes: u32) -> Area {
         let count = len_bytes / BLOCK_BYTES;
         Area {
@@ -67,12 +67,12 @@ impl Area {
         }
     }
 
-    /// Takes a piece of at most `most_bytes` that holds `len` bytes, or the largest that there is;
-    /// `None` when there is none.
+    /// Takes a piece of at most `most_bytes` that holds `len` bytes, or else the largest one;
+    /// `None` if no piece is free.
     pub fn take(&mut self, len: usize, most_bytes: u32) -> Option<Piece> {
         let fits = |size: u32| size as usize >= len;
         let up = (0..CLASSES.len()).filter(|c| fits(CLASSES[*c]));
-        // A smaller piece takes the beginning: the caller sends the rest from another.
+        // A smaller piece takes the first bytes; the caller sends the rest from another piece.
         let down = (0..CLASSES.len()).rev().filter(|c| !fits(CLASSES[*c]));
         let classes = up.chain(down).filter(|c| CLASSES[*c] <= most_bytes);
         for class in classes {
@@ -106,7 +106,7 @@ impl Area {
         let piece = block.free.trailing_zeros();
         block.free &= block.free - 1;
         if block.free == 0 {
-            // It is the last one.
+            // The block is the last one of the list.
             partial.pop();
         }
         Some(number * BLOCK_BYTES + piece * CLASSES[class])
@@ -117,12 +117,12 @@ impl Area {
         self.free_bytes
     }
 
-    /// Whether there is any piece.
+    /// Whether any piece is free.
     pub fn has_room(&self) -> bool {
         self.free_bytes > 0
     }
 
-    /// Gives a piece back.
+    /// Frees a piece.
     pub fn give(&mut self, piece: Piece) {
         let number = piece.offset / BLOCK_BYTES;
         self.free_bytes += piece.cost_bytes();
@@ -188,7 +188,7 @@ mod tests {
             assert_eq!(area.free_bytes() + cost, len);
         }
         pieces.drain(..).for_each(|piece| area.give(piece));
-        // Of each size there may be the whole memory.
+        // The whole memory can be used for any size.
         for (size, count) in [(256, len / 256), (2048, len / 2048), (16384, len / 16384)] {
             let taken: Vec<Piece> = std::iter::from_fn(|| area.take(size, ANY)).collect();
             assert_eq!(taken.len() as u32, count);

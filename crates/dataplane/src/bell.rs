@@ -1,16 +1,17 @@
-//! How the dataplane and an application wake each other.
+//! Wake-ups between the dataplane and an application.
 //!
-//! No descriptor here can make the loop wait. Descriptors that were passed share one open file
-//! description, and with it O_NONBLOCK, which the application may clear: so the loop neither
-//! reads nor writes a file that the application holds too.
+//! No descriptor here can make the loop wait. Passed descriptors share one open file description,
+//! and with it O_NONBLOCK, which the application may clear. The loop therefore neither reads nor
+//! writes a file that the application has too.
+//!
 //! - It wakes the application over a socket pair: two descriptions, and MSG_DONTWAIT with each
-//!   send. Rejected: eventfd (its flag is shared), a pipe (its lock is held while the other side
-//!   copies, for as long as that side's page fault takes), timerfd (three times the cost). A
-//!   wake-up costs a tenth more than over an eventfd.
-//! - It is woken by an eventfd that it only polls: edge-triggered, so that nothing is to be read.
+//!   send. Rejected: eventfd (its flag is shared), a pipe (its lock is taken while the other side
+//!   copies, for as long as a page fault of that side lasts), timerfd (three times the cost).
+//! - The application wakes it by an eventfd that it only polls, edge-triggered, so that it reads
+//!   nothing.
 //!
-//! A ring costs as much as there are waiters at the bell, which the application chooses: see
-//! [`crate::ringer`].
+//! The cost of a ring grows with the number of waiters at the bell, which the application chooses:
+//! see [`crate::ringer`].
 
 use crate::ringer::{Bell, Trust};
 use crate::tuning::MOST_APPLICATIONS;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct BellEnd(OwnedFd);
 
-/// Makes both ends.
+/// Creates both ends of a bell.
 pub(crate) fn bell(trust: Arc<Trust>) -> io::Result<(Bell, BellEnd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::Unix,
@@ -35,19 +36,20 @@ pub(crate) fn bell(trust: Arc<Trust>) -> io::Result<(Bell, BellEnd)> {
         None,
         SockFlag::SOCK_CLOEXEC,
     )?;
-    // It says nothing this way: descriptors in messages would be closed on the loop's thread.
+    // The application cannot send this way: the loop would have to close descriptors in its
+    // messages.
     shutdown(ours.as_raw_fd(), Shutdown::Read)?;
     Ok((Bell::new(ours, trust), BellEnd(theirs)))
 }
 
-/// Rings. An application that takes no rings is awake or gone: both need none.
+/// Rings a bell. An application that takes no rings is awake or has ended, and needs none.
 pub(crate) fn ring(bell: RawFd) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(bell, &[1], flags);
 }
 
 impl BellEnd {
-    /// What a dataplane sent as such.
+    /// The end whose descriptor a dataplane has sent.
     pub fn from_owned_fd(fd: OwnedFd) -> BellEnd {
         BellEnd(fd)
     }
@@ -65,7 +67,7 @@ impl AsFd for BellEnd {
     }
 }
 
-/// What wakes one core's loop for its applications.
+/// Doors to one core's loop, by which its applications wake it.
 #[derive(Debug)]
 pub(crate) struct Doors(Epoll);
 
@@ -76,7 +78,7 @@ impl Doors {
         )?)))
     }
 
-    /// A door of one application, and the descriptor that it rings.
+    /// Creates a door of one application, with the descriptor that it rings.
     pub fn door(self: &Arc<Doors>) -> io::Result<(Door, EventFd)> {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         let copy = event.as_fd().try_clone_to_owned()?;
@@ -112,7 +114,7 @@ pub(crate) struct Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // The application may keep its copy, and ring on.
+        // The application may keep its copy, and continue to ring.
         let _ = self.doors.0.delete(&self.event);
     }
 }

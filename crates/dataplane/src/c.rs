@@ -1,8 +1,9 @@
-//! The interface for C, in the spirit of libix: dial, listen, receive, send, a callback for what
-//! was sent, timers. `include/cofferdam_dataplane.h` is generated from this file; a test compares.
+//! The interface for C, in the spirit of libix: dial, listen, receive, send, a callback for sent
+//! data, timers. `include/cofferdam_dataplane.h` is generated from this file, and a test compares
+//! them.
 //!
-//! A handler may call every function here but `cofferdam_run` and `cofferdam_detach`, so no
-//! reference into the session is held while one runs.
+//! A handler may call every function here except `cofferdam_run` and `cofferdam_detach`, so that no
+//! reference into the session is alive while a handler runs.
 
 #![allow(
     non_camel_case_types,
@@ -22,12 +23,12 @@ use std::ffi::{c_char, c_void};
 use std::path::Path;
 use std::time::Duration;
 
-/// An application attached to its dataplane. One thread at a time uses it.
+/// An application that is attached to its dataplane. One thread at a time uses it.
 pub struct cofferdam_session {
     session: Session,
     handlers: cofferdam_handlers,
     user: *mut c_void,
-    /// What the handler that runs was given; `cofferdam_keep` takes it.
+    /// Data of the running handler's event, for `cofferdam_keep`.
     current: Option<Received>,
     kept: Vec<Option<Received>>,
     free: Vec<u32>,
@@ -35,18 +36,18 @@ pub struct cofferdam_session {
     is_running: bool,
 }
 
-/// What an application does about each event. Any may be null; `user` is what
-/// `cofferdam_attach` was given. A handler must not call `cofferdam_run` or `cofferdam_detach`.
+/// Handlers of events. Any may be null. `user` is the argument of `cofferdam_attach`. A handler
+/// must not call `cofferdam_run` or `cofferdam_detach`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct cofferdam_handlers {
-    /// The answer to `cofferdam_listen` or `cofferdam_udp_bind`: 0 given, 1 in use, 2 not an
-    /// address of the dataplane, 3 not given to this application by the configuration, 4 no room,
-    /// 5 no address that can be bound.
+    /// Answer to `cofferdam_listen` or `cofferdam_udp_bind`: 0 bound, 1 in use, 2 not an address of
+    /// the dataplane, 3 not granted to this application by the configuration, 4 table full, 5 not
+    /// an address that can be bound.
     pub bound: Option<
         extern "C" fn(session: *mut cofferdam_session, user: *mut c_void, bound: u64, refusal: u32),
     >,
-    /// A peer opened a connection: true accepts it, false refuses it. Null accepts all.
+    /// A peer has opened a connection: true accepts it, false refuses it. Null accepts all.
     pub knock: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -55,8 +56,8 @@ pub struct cofferdam_handlers {
             peer: *const cofferdam_address,
         ) -> bool,
     >,
-    /// A connection is open: one that was accepted, with the address it came to, or one that
-    /// `cofferdam_dial` began, with 0.
+    /// A connection is open: one that was accepted, with the address at which it arrived, or one
+    /// that `cofferdam_dial` opened, with 0.
     pub connected: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -65,8 +66,9 @@ pub struct cofferdam_handlers {
             bound: u64,
         ),
     >,
-    /// Data, in order, where the device put it: valid until the handler returns, or, after
-    /// `cofferdam_keep`, until `cofferdam_recv_done`. Meanwhile the window is smaller by it.
+    /// Data, in order, where the device put it. It is valid until the handler returns or, after
+    /// `cofferdam_keep`, until `cofferdam_recv_done`. The window is smaller by its length
+    /// meanwhile.
     pub received: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -76,8 +78,8 @@ pub struct cofferdam_handlers {
             len: usize,
         ),
     >,
-    /// The peer has acknowledged `bytes`, or its window has grown: `window` bytes go out at once
-    /// now, more is queued.
+    /// The peer has acknowledged `bytes`, or its window has grown. `window` bytes can be sent at
+    /// once; more are queued.
     pub sent: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -87,12 +89,12 @@ pub struct cofferdam_handlers {
             window: u32,
         ),
     >,
-    /// The peer sends no more; this side may.
+    /// The peer has ended its side. This side may continue to send.
     pub peer_closed:
         Option<extern "C" fn(session: *mut cofferdam_session, user: *mut c_void, connection: u64)>,
-    /// A connection has ended: 1 closed by both, 2 reset by the peer, 3 refused by the peer,
-    /// 4 the peer did not answer, 5 no way to the peer, 6 ended by this side, 7 no room,
-    /// 8 this application may not connect.
+    /// A connection has ended: 1 closed by both sides, 2 reset, 3 refused by the peer, 4 timed out,
+    /// 5 no route to the peer, 6 ended by this side, 7 no place in the dataplane, 8 this
+    /// application may not connect.
     pub dead: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -101,7 +103,7 @@ pub struct cofferdam_handlers {
             reason: u32,
         ),
     >,
-    /// A datagram; its data is as that of `received`.
+    /// A datagram. Its data is valid as that of `received`.
     pub datagram: Option<
         extern "C" fn(
             session: *mut cofferdam_session,
@@ -117,13 +119,13 @@ pub struct cofferdam_handlers {
         Option<extern "C" fn(session: *mut cofferdam_session, user: *mut c_void, cookie: u64)>,
 }
 
-/// Why the last call on this thread failed. Valid until the next call that fails.
+/// Reason of the last failure on this thread. Valid until the next one.
 #[unsafe(no_mangle)]
 pub extern "C" fn cofferdam_error() -> *const c_char {
     error::last()
 }
 
-/// A connection's handle is one more than its cookie, so that 0 is "none".
+/// Name of a connection for C: one more than its cookie, so that 0 means none.
 fn out(connection: Connection) -> u64 {
     connection.0 + 1
 }
@@ -132,13 +134,12 @@ fn of(handle: u64) -> Connection {
     Connection(handle.wrapping_sub(1))
 }
 
-/// Attaches to the dataplane that listens on `socket` (usually
-/// `/run/cofferdam/dataplane.sock`) as application `name` of its configuration. Null when that
-/// fails: see `cofferdam_error`.
+/// Attaches to the dataplane that listens on `socket` (usually `/run/cofferdam/dataplane.sock`) as
+/// application `name` of its configuration. Null on failure: see `cofferdam_error`.
 ///
 /// # Safety
-/// Both texts end with a zero byte; `handlers` is null (no event is reported) or valid. All outlive
-/// this call only.
+/// Both texts end with a zero byte. `handlers` is null (no event is reported) or valid. All must
+/// live as long as this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_attach(
     socket: *const c_char,
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn cofferdam_attach(
     }
 }
 
-/// Leaves the dataplane: connections are reset, kept data is given back. Null is ignored.
+/// Detaches from the dataplane. Connections are reset and kept data is released. Null is ignored.
 ///
 /// # Safety
 /// `session` is null or came from `cofferdam_attach` and is not used again; no handler runs.
@@ -182,10 +183,10 @@ pub unsafe extern "C" fn cofferdam_detach(session: *mut cofferdam_session) {
     }
 }
 
-/// Handles all events that are there, and waits for the first one at most `wait_ns` nanoseconds
-/// (0: not at all; `UINT64_MAX`: without end). Returns how many, or -1 when the dataplane is gone
-/// or has ended this application: `cofferdam_error` says which, and why.
-/// Calls made before and by handlers are shown to the dataplane together.
+/// Handles all pending events. Waits for the first one at most `wait_ns` nanoseconds (0: not at
+/// all; `UINT64_MAX`: without limit). Returns the number of events, or -1 if the dataplane has
+/// ended or has ended this application: see `cofferdam_error`. Calls before this and in handlers
+/// reach the dataplane together.
 ///
 /// # Safety
 /// `session` is valid, and no handler runs.
@@ -235,7 +236,7 @@ pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns:
     if gone { -1 } else { handled }
 }
 
-/// Tells one event.
+/// Calls the handler of one event.
 ///
 /// # Safety
 /// `session` is valid and no reference to it is alive.
@@ -314,7 +315,7 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             }
             own().current = None;
         }
-        // Nothing of C's asks for it.
+        // C has no call that asks for it.
         Event::Info { .. } => {}
         Event::Timer(cookie) => {
             if let Some(handler) = handlers.timer {

@@ -1,5 +1,5 @@
-//! What the dataplane and one application share, made by the dataplane: rings, the memory the
-//! application sends from, the memory it receives in, and what wakes either.
+//! Objects that the dataplane shares with one application: rings, the memory that the application
+//! sends from, the memory that it receives in, and wake-ups in both directions.
 
 use crate::bell::{BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
@@ -12,32 +12,32 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Sizes, which the application gets with the descriptors.
+/// Sizes and settings that the application gets with the descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Sizes {
-    /// Memory that the application sends from, bytes.
+    /// Bytes of the memory that the application sends from.
     pub area_bytes: u32,
-    /// Memory that received data lies in, bytes.
+    /// Bytes of the memory with received data.
     pub inbox_bytes: u64,
-    /// Cores; each has rings and a door of its own.
+    /// Number of cores. Each has its own rings and door.
     pub cores: u32,
-    /// Sends that may be unacknowledged at once, of all its connections: one more ends its
-    /// connection.
+    /// Sends of all connections that may be unacknowledged at once. One more ends its connection.
     pub ranges: u32,
-    /// Datagrams that may be on their way to the device at once: more may find no place in the
-    /// dataplane's table, and are lost.
+    /// Datagrams that may be pending at once. Further ones may find no place in the dataplane's
+    /// table and are lost.
     pub datagrams: u32,
-    /// The core that has each flow group, when the application attaches; empty when that is
-    /// unknown. Only a hint of where new connections do best.
+    /// Core of each flow group when the application attaches, as a hint for new connections; empty
+    /// if unknown.
     #[serde(default)]
     pub owners: Vec<u8>,
-    /// The dataplane's addresses; empty when they are unknown.
+    /// Addresses of the dataplane; empty if unknown.
     #[serde(default)]
     pub served: Served,
-    /// The loop yields its CPU to an application that has events: the two may share it.
+    /// Whether the loop yields its CPU to an application that has events, because the two may share
+    /// it.
     #[serde(default)]
     pub yields: bool,
-    /// What lets others attach as this application; empty for nobody.
+    /// Key by which other processes attach as this application; empty if none may.
     #[serde(default)]
     pub key: String,
 }
@@ -46,21 +46,20 @@ pub struct Sizes {
 pub(crate) struct Inside {
     pub end: DataplaneEnd,
     pub area: Arc<Mapping>,
-    /// The application's own frames, this core's part of them; `None` when it reads the
-    /// dataplane's.
+    /// This core's part of the application's own frames; `None` if it reads the dataplane's frames.
     pub frames: Option<Memory>,
-    /// Frames that received data may lie in.
+    /// Number of frames that received data may lie in.
     pub inbox_frames: u32,
-    /// Rung when the application sleeps.
+    /// Rung to wake a sleeping application.
     pub bell: Arc<Bell>,
-    /// Rung by the application when the dataplane sleeps; until it is dropped.
+    /// Rung by the application to wake the dataplane, until it is dropped.
     pub _door: Door,
 }
 
 impl Inside {
-    /// What the application has touched is freed when all cores' sides have ended, though it may
-    /// keep descriptors and mappings. (Not at the end of the dataplane: applications still read
-    /// then.)
+    /// Frees, when the sides of all cores have ended, the memory that the application has touched,
+    /// even if it keeps descriptors and mappings. This does not happen at the end of the dataplane,
+    /// when applications still read.
     pub fn discard_at_end(&self) {
         self.end.discard_at_end();
         self.area.discard_at_end();
@@ -70,7 +69,7 @@ impl Inside {
     }
 }
 
-/// The application's side, as descriptors that can be sent to it.
+/// The application's side, as descriptors to be sent to it.
 pub(crate) struct Outside {
     /// Rings and door of each core.
     pub cores: Vec<(OwnedFd, EventFd)>,
@@ -80,10 +79,10 @@ pub(crate) struct Outside {
     pub sizes: Sizes,
 }
 
-/// Makes both sides, the dataplane's once a core, each of which has `doors`. The application
-/// learns of `ranges`. No page is touched here: the application is charged for what it touches.
-/// With `private_frames` received data is copied into that many frames of the application's own;
-/// else it reads the dataplane's `memory`.
+/// Creates both sides. The dataplane has one for each core in `doors`. The application may have
+/// `ranges` sends unacknowledged. No page is touched here, so that the application is charged for
+/// its pages. With `private_frames`, received data is copied into that many frames of the
+/// application; otherwise it reads the dataplane's memory.
 pub(crate) fn channel(
     shared: &FrameFacts,
     area_bytes: u32,
@@ -152,14 +151,14 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// The rings of the first core.
+    /// Rings of the first core.
     pub fn first(&mut self) -> &mut ApplicationEnd {
         &mut self.cores[0].0
     }
 }
 
 impl Outside {
-    /// Maps what was sent. Received data can be mapped only for reading.
+    /// Maps the descriptors. Received data can be mapped only for reading.
     pub fn map(self) -> io::Result<Mapped> {
         let len = usize::try_from(self.sizes.inbox_bytes).map_err(io::Error::other)?;
         let cores = self.cores.into_iter();

@@ -1,5 +1,5 @@
-//! The loop over AF_XDP, compiled with this crate. Generic code is compiled by the crate that uses
-//! it, with that crate's settings; a program that is built for debugging would have a slow loop.
+//! The loop over AF_XDP, compiled with this crate. Generic code is compiled with the settings of
+//! the crate that uses it, so that a debug build would have a slow loop.
 
 use crate::config::Config;
 use crate::engine::Engine;
@@ -9,15 +9,15 @@ use cofferdam_xsk::Socket;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// As [`Engine::turn`].
+/// Runs [`Engine::turn`] of this crate's build.
 pub fn turn(engine: &mut Engine<Socket>, inline: &mut dyn FnMut() -> bool) -> bool {
     engine.turn(inline)
 }
 
-/// As [`run`].
+/// Runs [`run`] of this crate's build.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Errors of [`run`].
 pub fn serve(
     config: &Config,
     stop: &Arc<AtomicBool>,

@@ -1,11 +1,12 @@
-//! Elastic cores, the planner: from what the cores did in an interval to which flow groups move,
-//! so that cores come and go with the load. Pure: the caller gives the time and carries a plan out.
+//! Planner of elastic cores. It decides from an interval of the cores' activity which flow groups
+//! move, so that the number of cores follows the load. It is pure: the caller provides the time and
+//! executes the plans.
 //!
-//! A core comes when packets wait too long, and goes when the others can carry its load, as
-//! IX's control plane does (Prekas et al., "Energy proportionality and workload consolidation for
-//! latency-critical applications", SoCC'15). At a constant load it comes to rest: a core goes only
-//! when there is clearly less to do than when it came, and between two such times no flow group is
-//! moved twice to even loads out.
+//! A core is added if packets wait too long, and removed if the others can carry its load, as in
+//! IX's control plane (Prekas et al., "Energy proportionality and workload consolidation for
+//! latency-critical applications", SoCC'15). At a constant load the plan becomes stable: a core is
+//! removed only at a clearly lower load than that at which it was added, and between two such
+//! changes no flow group moves twice to balance loads.
 
 mod load;
 mod reading;
@@ -20,65 +21,65 @@ use crate::tuning::elastic::{FAR, FULL, LEAST_GAIN, LESS, LONGEST, TOO_EARLY};
 use load::Load;
 use std::time::Duration;
 
-/// What a plan is for.
+/// Purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// This core comes into use.
+    /// The core gets flow groups.
     Add(u8),
-    /// This one goes out of use.
+    /// The core loses its flow groups.
     Remove(u8),
-    /// Loads are evened out.
+    /// Loads become more even.
     Balance,
 }
 
-/// What is to be done.
+/// Moves of flow groups, and their reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub change: Change,
-    /// One after the other, in this order.
+    /// Moves in their order.
     pub moves: Vec<Move>,
-    /// For people.
+    /// Reason, as text.
     pub why: String,
 }
 
-/// What to do after an interval.
+/// Decision after an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     Go(Plan),
-    /// Nothing; why not, where something would be wanted.
+    /// No change; with the reason if one would be useful.
     Stay(Option<String>),
 }
 
-/// Follows the intervals.
+/// Planner with the state of previous intervals.
 #[derive(Debug)]
 pub(crate) struct Planner {
     settings: Elastic,
-    /// Connections that moves may bring a core to.
+    /// Connections that moves may bring to a core, at most.
     most_connections: u32,
-    /// Readings in a row that wanted this.
+    /// Consecutive readings that call for another core.
     slow: u32,
     uneven: u32,
     calm: u32,
-    /// When the last change was done, and when the last core went.
+    /// Time of the last change. The next field is the time of the last removal.
     changed: Option<Duration>,
     removed: Option<Duration>,
-    /// Pauses before a core may go.
+    /// Pauses before a core may be removed.
     patience: u32,
-    /// When each group was moved last.
+    /// Time of each group's last move.
     moved: [Option<Duration>; GROUPS],
-    /// Groups moved to even loads out while the load was about `even_load`, as bits.
+    /// Groups moved to balance loads while the load was about `even_load`, as bits.
     evened: u128,
     even_load: f64,
-    /// By cores in use: the load at which the last of them came.
+    /// Load at which the last core was added, by number of cores in use.
     came_at: [Option<f64>; MOST_CORES + 1],
 }
 
 impl Planner {
-    /// For cores that take `connections` each.
+    /// A planner for cores of `connections` each.
     pub fn new(settings: Elastic, connections: u32) -> Planner {
         Planner {
             settings,
-            // Others open while groups move.
+            // Connections open while groups move.
             most_connections: (f64::from(connections) * FULL) as u32,
             slow: 0,
             uneven: 0,
@@ -93,20 +94,20 @@ impl Planner {
         }
     }
 
-    /// A flow group was moved, by plan or by hand: it stays for a pause.
+    /// Records a move of a flow group, by plan or by request. The group stays for a pause.
     pub fn moved(&mut self, group: u8, now: Duration) {
         if let Some(moved) = self.moved.get_mut(usize::from(group)) {
             *moved = Some(now);
         }
     }
 
-    /// A plan was carried out, or given up: nothing more happens for a pause.
+    /// Records the end of a plan. Nothing changes for a pause.
     pub fn settled(&mut self, now: Duration) {
         self.changed = Some(now);
         (self.slow, self.uneven, self.calm) = (0, 0, 0);
     }
 
-    /// What to do after an interval that ends `now`; `owners` has the core of each flow group.
+    /// Decides after an interval that ends at `now`; `owners` has the core of each flow group.
     pub fn plan(&mut self, now: Duration, owners: &[u8; GROUPS], reading: &Reading) -> Verdict {
         let least = self.settings.least_cores;
         let load = Load::new(owners, reading, least, self.most_connections);
@@ -173,14 +174,14 @@ impl Planner {
         (self.changed).is_some_and(|at| now.saturating_sub(at) < pause)
     }
 
-    /// Whether a group may be moved now.
+    /// Whether a group may move now.
     fn is_free(&self, group: u8, now: Duration) -> bool {
         let moved = self.moved.get(usize::from(group)).copied().flatten();
         moved.is_none_or(|at| now.saturating_sub(at) >= self.settings.pause)
     }
 
-    /// Takes the first core that is not in use, and the busiest groups until all cores have about
-    /// the same to do.
+    /// Plans the use of the first unused core, with the busiest groups, until all cores have about
+    /// the same load.
     fn addition(&self, now: Duration, load: &Load, slowest: u8) -> Result<(u8, Plan), String> {
         let waited = micros(load.delay(slowest));
         let bound = micros(self.settings.queue_delay);
@@ -212,7 +213,7 @@ impl Planner {
         Ok((core, Plan { change, moves, why }))
     }
 
-    /// Moves groups from the fullest core to the idlest until both have about the same to do.
+    /// Plans moves from the busiest core to the idlest until both have about the same load.
     fn balance(&mut self, now: Duration, load: &Load, from: u8, to: u8) -> Option<Plan> {
         let mut after = load.clone();
         let middle = (load.of(from) + load.of(to)) / 2.0;
@@ -231,7 +232,7 @@ impl Planner {
         Some(Plan { change, moves, why })
     }
 
-    /// A core that the others can do without.
+    /// Plans the removal of a core that the others do not need.
     fn removal(&self, now: Duration, load: &Load) -> Option<Plan> {
         let used = load.in_use();
         let least = self.settings.least_cores;

@@ -1,30 +1,30 @@
-//! Names of connections that applications use. A connection keeps its name when its flow group
-//! moves to another core: the core is the one where it was opened.
+//! Names of connections for applications. A connection keeps its name when its flow group moves to
+//! another core; the core in the name is the one where it was opened.
 
 use cofferdam_netstack::ConnectionId;
 
 const GROUP_SHIFT: u32 = 20;
 const CORE_SHIFT: u32 = 27;
 
-/// Connections of one core at most: the bits left for them.
+/// Connections of one core, at most, by the number of bits for them.
 pub(crate) const MOST_CONNECTIONS: u32 = 1 << GROUP_SHIFT;
 
-/// The name of a connection that was opened on `core`, of flow group `group`.
+/// Name of a connection that was opened on `core`, in flow group `group`.
 pub(crate) fn of(core: u8, group: u8, connection: ConnectionId) -> u64 {
     connection.to_bits() | u64::from(core) << CORE_SHIFT | u64::from(group) << GROUP_SHIFT
 }
 
-/// The flow group.
+/// Flow group in a name.
 pub(crate) fn group(handle: u64) -> u8 {
     (handle >> GROUP_SHIFT) as u8 & 0x7f
 }
 
-/// The core where it was opened.
+/// Core in a name: the one where the connection was opened.
 pub(crate) fn core(handle: u64) -> u8 {
     (handle >> CORE_SHIFT) as u8 & 0x1f
 }
 
-/// What it is called in the stack of the core where it was opened.
+/// Name of the connection in the stack of the core where it was opened.
 pub(crate) fn connection(handle: u64) -> ConnectionId {
     let others = (u64::from(u32::MAX >> GROUP_SHIFT)) << GROUP_SHIFT;
     ConnectionId::from_bits(handle & !others)

@@ -1,9 +1,9 @@
 //! A protected user-level dataplane in the manner of IX (Belay et al., OSDI'14), over AF_XDP.
 //!
-//! An [`Engine`] drives a port and a network stack on one core. Applications hand it batched
-//! calls and are handed event conditions, through shared rings: as processes of their own that
-//! can harm only themselves, on the loop's thread behind protection keys ([`pkey`]), or there
-//! unprotected. Either way they are written against [`Session`] and [`Application`].
+//! An [`Engine`] drives a port and a network stack on one core. Applications pass it batched calls
+//! and receive event conditions through shared rings. An application is a process of its own that
+//! can harm only itself, or runs on the loop's thread, behind protection keys ([`pkey`]) or
+//! unprotected. In each case it is written against [`Session`] and [`Application`].
 
 pub mod abi;
 pub mod applications;

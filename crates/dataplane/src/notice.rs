@@ -1,32 +1,32 @@
-//! What a dataplane reports while it runs.
+//! Notices of a running dataplane.
 
 use cofferdam_xsk::LinkState;
 
-/// What a dataplane has to say while it runs; one line each.
+/// A notice of a running dataplane, for one line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Applications can attach.
     Ready,
     /// A device was set down, or came up again.
     Device {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// How it is now.
+        /// State of its link.
         link: LinkState,
     },
-    /// This many applications were ended for breaking the rules; which was the last, and why.
+    /// Applications were ended for breaking the rules.
     Offence {
-        /// Since the last notice of this kind.
+        /// Number of them since the previous notice of this kind.
         count: u64,
-        /// Application and reason.
+        /// Name and reason of the last one.
         last: String,
     },
-    /// A flow group that elastic cores move has not arrived within a second. Nothing more is moved
-    /// until it has; it is ordered once.
+    /// A flow group that elastic cores move has not arrived within a second. No other group moves
+    /// until it has.
     Stuck {
         /// The flow group.
         group: u8,
-        /// The core that it is on its way to.
+        /// Core that the group is to reach.
         core: u8,
     },
 }

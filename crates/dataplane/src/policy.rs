@@ -1,15 +1,15 @@
-//! What an application may do.
+//! Rights of an application, and its shares of the tables.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
-/// Applications that a configuration names at most.
+/// Applications in a configuration, at most.
 pub const MOST_CLIENTS: usize = 64;
 
-/// Ports of senders that name none (RFC 6335, 6).
+/// Ports of senders without a port of their own (RFC 6335, 6).
 pub const DYNAMIC_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
-/// What part of each table every application of the configuration is guaranteed.
+/// Part of each table that each application of the configuration is guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     permille: [u16; MOST_CLIENTS],
@@ -17,13 +17,14 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Half of each table is guaranteed, in equal parts to `count` applications.
+    /// Guarantees half of each table, in equal parts, to `count` applications.
     pub fn equal(count: usize) -> Shares {
         Shares::new(&vec![None; count.clamp(1, MOST_CLIENTS)])
     }
 
-    /// A part in percent for each application. Those without one are guaranteed half of what the
-    /// others leave, in equal parts. What is more than all goes to those that come first.
+    /// Guarantees each application a part in percent. Applications without one get half of the
+    /// remainder, in equal parts. With a sum above 100 percent, the first applications
+    /// get their parts.
     pub fn new(percent: &[Option<u8>]) -> Shares {
         let percent = percent.get(..MOST_CLIENTS).unwrap_or(percent);
         let mut left: u16 = 1000;
@@ -44,19 +45,19 @@ impl Shares {
         }
     }
 
-    /// How many applications there are.
+    /// Number of applications.
     pub fn count(&self) -> u8 {
         self.count
     }
 
-    /// Places of a table of `size` that each is guaranteed.
+    /// Guaranteed places of each application in a table of `size`.
     pub fn of(&self, size: u32) -> [u32; MOST_CLIENTS] {
         let part = |permille| (u64::from(size) * u64::from(permille) / 1000) as u32;
         self.permille.map(part)
     }
 }
 
-/// TCP or UDP.
+/// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// TCP.
@@ -68,9 +69,9 @@ pub enum Transport {
 /// Addresses that may be bound: `tcp/10.0.0.9:80`, `udp/*:53`, `tcp/[fd00::9]:8000-8099`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Which transport.
+    /// Transport of the addresses.
     pub transport: Transport,
-    /// Which address; `None` for all.
+    /// IP address; `None` for all.
     pub address: Option<IpAddr>,
     /// First port.
     pub first_port: u16,
@@ -136,19 +137,19 @@ impl std::str::FromStr for Grant {
     }
 }
 
-/// What one application may do.
+/// Rights of one application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// Addresses that it may bind.
     pub bind: Vec<Grant>,
     /// Whether it may open connections, and send datagrams from [`DYNAMIC_PORTS`].
     pub connect: bool,
-    /// Addresses that others may bind, with their ports: no sender takes them.
+    /// Addresses with ports that others may bind, so that no sender takes them.
     pub reserved: Vec<Grant>,
 }
 
 impl Rights {
-    /// Everything: for an application in the dataplane's own process.
+    /// All rights, for an application in the dataplane's own process.
     pub fn all() -> Rights {
         let all = |transport| Grant {
             transport,
@@ -173,7 +174,7 @@ impl Rights {
                 && !self.reserved.iter().any(covers)
     }
 
-    /// Others may bind these: what of them names ports is kept for them.
+    /// Reserves the ports that others' grants name.
     pub fn reserve(&mut self, others: &[Grant]) {
         let names_ports = |grant: &&Grant| (grant.first_port, grant.last_port) != (1, u16::MAX);
         self.reserved.extend(others.iter().filter(names_ports));
@@ -233,7 +234,7 @@ mod tests {
             ("10.0.0.9:50000", false),
             ("10.0.0.9:50001", false),
             ("10.0.0.8:50001", true),
-            // Who has one address is found before who has all.
+            // An exact address takes precedence over all addresses.
             ("0.0.0.0:50001", true),
             ("10.0.0.9:50003", true),
         ] {

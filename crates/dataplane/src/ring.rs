@@ -1,8 +1,8 @@
 //! Two rings in one shared file: calls from the application, conditions to it.
 //!
-//! Each index has a cache line of its own and one writer. The dataplane keeps its own indices
-//! in its own memory and reads of the shared ones only the other side's: an application that
-//! writes nonsense there is detected by the distance and harms itself.
+//! Each index has a cache line of its own and one writer. The dataplane keeps its own indices in
+//! its own memory and reads only the other side's from the shared memory. A wrong index of an
+//! application is detected by its distance, and harms only that application.
 
 use crate::abi::Entry;
 use cofferdam_pkey::Kind;
@@ -22,7 +22,7 @@ const HEADER: usize = 4096;
 const RING: usize = ENTRIES as usize * size_of::<Entry>();
 const LEN: usize = HEADER + 2 * RING;
 
-/// Places of the shared words, in cache lines.
+/// Offsets of the shared words, in cache lines.
 #[derive(Clone, Copy)]
 enum Word {
     CallsWritten = 0,
@@ -33,7 +33,7 @@ enum Word {
     DataplaneSleeps = 5,
 }
 
-/// A shared file of fixed size: it can be neither shrunk nor grown under a reader's feet.
+/// Creates a shared file of fixed size, so that no reader finds it shorter.
 pub(crate) fn sealed_file(name: &str, len: usize) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     nix::unistd::ftruncate(&file, i64::try_from(len).map_err(io::Error::other)?)?;
@@ -42,7 +42,7 @@ pub(crate) fn sealed_file(name: &str, len: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The file of the two rings.
+/// Creates the file of the two rings.
 pub(crate) fn ring_file() -> io::Result<OwnedFd> {
     sealed_file("cofferdam-rings", LEN)
 }
@@ -72,11 +72,11 @@ impl Shared {
     }
 }
 
-/// The other side's index is further away than a ring is long.
+/// Error for an index of the other side that is further away than the length of the ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Nonsense;
 
-/// The dataplane's end.
+/// End of the dataplane.
 pub(crate) struct DataplaneEnd {
     shared: Shared,
     calls_read: u32,
@@ -100,7 +100,7 @@ impl DataplaneEnd {
         self.shared.0.discard_at_end();
     }
 
-    /// Calls that wait.
+    /// Number of pending calls.
     pub fn waiting(&self) -> Result<u32, Nonsense> {
         let written = self.shared.word(Word::CallsWritten).load(Ordering::Acquire);
         let waiting = written.wrapping_sub(self.calls_read);
@@ -110,8 +110,8 @@ impl DataplaneEnd {
         Ok(waiting)
     }
 
-    /// Copies the next call out; only as often as `waiting` said. Copied once, so that what is
-    /// checked is what is used.
+    /// Copies the next call, which must be pending. It is copied once, so that the checked entry is
+    /// the one that is used.
     pub fn take(&mut self) -> Entry {
         let place = self.shared.call(self.calls_read).cast::<[u64; WORDS]>();
         // SAFETY: inside the mapping; the application may write meanwhile, so the copy may be
@@ -123,14 +123,14 @@ impl DataplaneEnd {
         unsafe { std::mem::transmute::<[u64; WORDS], Entry>(words) }
     }
 
-    /// Gives the taken entries back.
+    /// Releases the copied entries.
     pub fn release(&self) {
         self.shared
             .word(Word::CallsRead)
             .store(self.calls_read, Ordering::Release);
     }
 
-    /// Room for conditions.
+    /// Number of conditions that can be written.
     pub fn room(&self) -> Result<u32, Nonsense> {
         let read = self
             .shared
@@ -143,19 +143,19 @@ impl DataplaneEnd {
         Ok(ENTRIES - unread)
     }
 
-    /// Conditions written and not read.
+    /// Number of conditions that the application has not read.
     pub fn unread(&self) -> u32 {
         ENTRIES - self.room().unwrap_or(ENTRIES)
     }
 
-    /// Writes a condition; only while `room` says so.
+    /// Writes a condition, for which `room` must have shown a place.
     pub fn push(&mut self, entry: Entry) {
         // SAFETY: inside the mapping; only another process may read it meanwhile.
         unsafe { self.shared.condition(self.conditions_written).write(entry) };
         self.conditions_written = self.conditions_written.wrapping_add(1);
     }
 
-    /// Shows the application what was written. True when it sleeps and must be woken.
+    /// Publishes the conditions. Returns true if the application sleeps and must be woken.
     pub fn publish(&mut self) -> bool {
         if self.published == self.conditions_written {
             return false;
@@ -163,13 +163,13 @@ impl DataplaneEnd {
         self.published = self.conditions_written;
         let word = self.shared.word(Word::ConditionsWritten);
         word.store(self.conditions_written, Ordering::Release);
-        // Either the sleeper sees the new index, or we see that it sleeps.
+        // Either the sleeper reads the new index, or this side reads that it sleeps.
         fence(Ordering::SeqCst);
         let sleeps = self.shared.word(Word::ApplicationSleeps);
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Says that the dataplane sleeps, or not; true when no call waits.
+    /// Publishes whether the dataplane sleeps. Returns true if no call is pending.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.shared
             .word(Word::DataplaneSleeps)
@@ -179,7 +179,7 @@ impl DataplaneEnd {
     }
 }
 
-/// The application's end.
+/// End of the application.
 pub(crate) struct ApplicationEnd {
     shared: Shared,
     calls_written: u32,
@@ -197,7 +197,7 @@ impl ApplicationEnd {
         })
     }
 
-    /// Writes a call; false when the ring is full.
+    /// Writes a call. Returns false if the ring is full.
     pub fn push(&mut self, entry: Entry) -> bool {
         if self.unread() >= ENTRIES {
             return false;
@@ -208,19 +208,19 @@ impl ApplicationEnd {
         true
     }
 
-    /// Whether the program has written over its own indices, so that no call goes through any more. A dataplane that
-    /// sleeps has not seen that: it must be woken to say so.
+    /// Whether the program has overwritten its own indices, so that no call arrives any more. A
+    /// sleeping dataplane has not detected that, and must be woken to report it.
     pub fn is_broken(&self) -> bool {
         self.unread() > ENTRIES
     }
 
-    /// Calls written and not read, as far as the index tells.
+    /// Number of calls that the dataplane has not read, by its index.
     fn unread(&self) -> u32 {
         let read = self.shared.word(Word::CallsRead).load(Ordering::Acquire);
         self.calls_written.wrapping_sub(read)
     }
 
-    /// Shows the dataplane what was written. True when it sleeps and must be woken.
+    /// Publishes the calls. Returns true if the dataplane sleeps and must be woken.
     pub fn publish(&mut self) -> bool {
         if self.published == self.calls_written {
             return false;
@@ -234,7 +234,7 @@ impl ApplicationEnd {
         sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// The next condition.
+    /// Takes the next condition.
     pub fn take(&mut self) -> Option<Entry> {
         if self.is_empty() {
             return None;
@@ -245,14 +245,14 @@ impl ApplicationEnd {
         Some(entry)
     }
 
-    /// Gives the taken entries back.
+    /// Releases the taken entries.
     pub fn release(&self) {
         self.shared
             .word(Word::ConditionsRead)
             .store(self.conditions_read, Ordering::Release);
     }
 
-    /// Says that the application sleeps, or not; true when no condition waits.
+    /// Publishes whether the application sleeps. Returns true if no condition is pending.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.shared
             .word(Word::ApplicationSleeps)
@@ -267,9 +267,9 @@ impl ApplicationEnd {
         sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether no condition waits. None does where the index is further away than the ring is long: a
-    /// program that has written over its own rings would read up to 2^32 entries of nonsense (7 s), and
-    /// not find out that the dataplane has terminated it.
+    /// Whether no condition is pending. An index beyond the length of the ring counts as none: a
+    /// program that has overwritten its rings would otherwise read up to 2^32 invalid entries for
+    /// seconds, and not learn that the dataplane has ended it.
     pub fn is_empty(&self) -> bool {
         let written = self
             .shared
@@ -279,7 +279,7 @@ impl ApplicationEnd {
         unread == 0 || unread > ENTRIES
     }
 
-    /// The rings' memory.
+    /// Memory of the rings.
     pub fn mapping(&self) -> &Mapping {
         &self.shared.0
     }
@@ -346,7 +346,7 @@ mod tests {
         written.store(0xa5a5_a5a5, Ordering::Relaxed);
         assert!(application.is_empty());
         assert!(application.take().is_none());
-        // Not even where it would have to sleep.
+        // Nor does it go to sleep.
         assert!(application.sleep(true));
         assert!(!application.is_broken());
         let read = application.shared.word(Word::CallsRead);

@@ -1,4 +1,4 @@
-//! A dataplane from its configuration: device, loop and control plane.
+//! Running a dataplane from its configuration: device, loop and control plane.
 
 use crate::config::{Config, Kind, Link};
 use crate::control::Control;
@@ -18,59 +18,59 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A dataplane that could not be run.
+/// The reason why a dataplane does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// An address that Linux has.
+    /// Linux has one of the addresses.
     #[error(
         "{address} is an address of Linux, on {device}: give the dataplane one of its own in [network], or remove it from Linux (`ip address del` … `dev {device}`)"
     )]
     Address {
-        /// The address.
+        /// The address of both.
         address: IpAddr,
-        /// The device that has it.
+        /// Device of Linux that has it.
         device: String,
     },
-    /// The loop.
+    /// The loop could not be set up.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// No protection keys, or no region behind them, for an application that needs them.
+    /// An application needs protection keys, and there are none, or no region behind them.
     #[error(
         "application '{application}' has domain = \"pkey\": {source}; set domain = \"process\" for it"
     )]
     Region {
-        /// The application.
+        /// Name of the application.
         application: String,
-        /// Why.
+        /// Cause of the failure.
         source: OpenError,
     },
-    /// An application that cannot be let in.
+    /// An application is refused.
     #[error("application '{application}' has domain = \"pkey\": {source}")]
     Seal {
-        /// The application.
+        /// Name of the application.
         application: String,
-        /// Why.
+        /// Cause of the refusal.
         source: SealError,
     },
-    /// The loop's thread did not come back from its application.
+    /// The loop's thread did not return from its application.
     #[error("application '{application}' did not return to the dataplane, which ends without it")]
     Stuck {
-        /// The application.
+        /// Name of the application.
         application: String,
     },
-    /// The control plane, or the CPU.
+    /// The control plane failed, or the CPU is not usable.
     #[error("{0}")]
     Os(#[from] io::Error),
 }
 
-/// Runs a dataplane until `stop`, and reports to `say` what its owner should know.
+/// Runs a dataplane until `stop`, and passes notices to `say`.
 ///
-/// Undone at the end, and by the kernel after a kill: the redirecting program, its addresses,
-/// the sockets. `stop` is noticed within 50 ms when its owner sends no signal, and so is the end of
-/// a device, which ends the dataplane with [`PortError::Gone`].
+/// At the end the redirecting program, its addresses and the sockets are removed; after a kill the
+/// kernel does it. Without a signal, `stop` is noticed within 50 ms. So is the removal of a device,
+/// which ends the dataplane with [`PortError::Gone`].
 pub fn run(
     config: &Config,
     stop: &Arc<AtomicBool>,
@@ -83,7 +83,7 @@ pub fn run(
             source,
         })?),
     };
-    // Out of the application's reach: the caller's may not be.
+    // A copy out of the application's reach; the caller's may be within it.
     let own = region.as_ref().map(|_| config.clone());
     let config = own.as_ref().unwrap_or(config);
     let region = region.as_ref();
@@ -105,7 +105,7 @@ pub fn run(
     };
     let memory = packet_memory(first.facts(), frames, frame_bytes)?;
     let sockets = sockets(&devices, memory, config)?;
-    // Claimed last: until now everything passed to Linux.
+    // The addresses are claimed last, so that everything passed to Linux until now.
     for (device, link) in &devices {
         for address in &link.addresses {
             device.claim(address.ip)?;
@@ -114,18 +114,18 @@ pub fn run(
     serve(region, sockets, config, stop, &say)
 }
 
-/// A hardware address of a device that is made.
+/// Hardware address of a new device.
 fn random_mac() -> io::Result<[u8; 6]> {
     let mut mac = [2; 6];
     mac[1..].copy_from_slice(&secret()?[..5]);
     Ok(mac)
 }
 
-/// The packet memory for a device: `frames` of `frame_bytes` (2048 or 4096), and room for its packets
-/// that fit none of them.
+/// Packet memory for a device: `frames` of `frame_bytes` (2048 or 4096), and spans for packets that
+/// do not fit.
 ///
 /// # Errors
-/// As [`Memory::with_spans`].
+/// Errors of [`Memory::with_spans`].
 pub fn packet_memory(facts: &Facts, frames: u32, frame_bytes: u32) -> io::Result<Memory> {
     let spans = match Memory::fits(facts.mtu_bytes, frame_bytes) {
         true => SPANS,
@@ -134,7 +134,8 @@ pub fn packet_memory(facts: &Facts, frames: u32, frame_bytes: u32) -> io::Result
     Memory::with_spans(frames, frame_bytes, spans)
 }
 
-/// Both would answer for it, each with connections that the other resets.
+/// Refuses addresses that Linux has: both would answer for them, each resetting the other's
+/// connections.
 fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     for found in getifaddrs().map_err(io::Error::from)? {
         let Some(address) = found.address else {
@@ -155,7 +156,8 @@ fn refuse_addresses_of_linux(config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
-/// One socket a core and device, over one packet memory: of each core those of its devices, in order.
+/// Opens a socket for each core and device over one packet memory. Returns those of each core, in
+/// order.
 fn sockets(
     devices: &[(Device, &Link)],
     memory: Memory,
@@ -212,7 +214,7 @@ fn serve<P: Port + Send + 'static>(
     };
     let hub = first.hub();
     let control = Control::open(config.clone(), &facts, hub.clone(), first.maker())?;
-    // The loops may sleep without end.
+    // The loops may sleep without limit.
     let end = || {
         stop.store(true, Ordering::Relaxed);
         hub.look();
@@ -249,14 +251,14 @@ fn serve<P: Port + Send + 'static>(
             let theirs = thread.join().unwrap_or_else(|_| {
                 Err(io::Error::other("a thread of the dataplane panicked").into())
             });
-            // The first reason counts.
+            // The first reason is reported.
             outcome = outcome.and(theirs);
         }
         outcome
     })
 }
 
-/// What a thread does.
+/// Body of a thread.
 type Task<'a> = Box<dyn FnOnce() -> Result<(), RunError> + Send + 'a>;
 
 fn drive<P: Port>(
@@ -275,7 +277,7 @@ pub(crate) fn pin(config: &Config, core: usize) -> io::Result<()> {
     let Some(cpu) = config.cores.get(core).and_then(|core| core.cpu) else {
         return Ok(());
     };
-    // A number beyond any CPU's is refused as one that this host does not have.
+    // A number beyond that of any CPU is refused as a CPU that this host does not have.
     let number = CpuId(u32::try_from(cpu).unwrap_or(u32::MAX));
     run_on(number).map_err(|e| io::Error::new(e.kind(), format!("core {core}: cpu = {cpu}: {e}")))
 }

@@ -1,41 +1,41 @@
-//! What a dataplane serves: which addresses are its own, and where an application may connect.
+//! Addresses that a dataplane serves, and destinations of its applications' connections.
 
 use std::net::IpAddr;
 
-/// What of the network belongs to a dataplane, as an application of it learns when it attaches.
+/// Facts of the network for an application that attaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Served {
-    /// The dataplane's addresses, with the lengths of their networks' prefixes in bits.
+    /// Addresses of the dataplane, with the lengths of their networks' prefixes in bits.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Where packets to other networks go.
+    /// Next hops for packets to other networks.
     pub gateways: Vec<IpAddr>,
     /// Whether this application may open connections.
     pub connect: bool,
-    /// Congestion control, by the name that Linux has for it.
+    /// Linux's name of the congestion control.
     pub congestion: String,
-    /// The devices, each with some of the addresses.
+    /// Devices, each with some of the addresses.
     pub devices: Vec<ServedDevice>,
 }
 
 /// A device of a dataplane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ServedDevice {
-    /// Its name, in the dataplane's network namespace.
+    /// Name in the dataplane's network namespace.
     pub name: String,
-    /// Largest IP packet in bytes.
+    /// Bytes of the largest IP packet.
     pub mtu_bytes: u32,
-    /// The dataplane's addresses there.
+    /// Addresses of the dataplane on the device.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Served {
-    /// Whether the address is the dataplane's.
+    /// Whether the dataplane has the address.
     pub fn is_own(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|(own, _)| *own == ip)
     }
 
-    /// Whether a connection to this address is the dataplane's to open: it is in one of its
-    /// networks, or there is a gateway.
+    /// Whether the dataplane opens connections to this address: it is in one of its networks, or
+    /// there is a gateway.
     pub fn reaches(&self, remote: IpAddr) -> bool {
         if remote.is_loopback() || remote.is_unspecified() || remote.is_multicast() {
             return false;
@@ -45,7 +45,7 @@ impl Served {
             || (self.gateways.iter()).any(|gateway| gateway.is_ipv4() == remote.is_ipv4())
     }
 
-    /// Whether the address is that of all hosts of one of the dataplane's networks.
+    /// Whether the address is the broadcast address of one of the dataplane's networks.
     pub fn is_broadcast(&self, remote: IpAddr) -> bool {
         let IpAddr::V4(v4) = remote else {
             return false;
@@ -57,14 +57,14 @@ impl Served {
         v4.is_broadcast() || self.addresses.iter().any(is_theirs)
     }
 
-    /// The device that has an address of the dataplane's.
+    /// Device that has an address of the dataplane.
     pub fn device_of(&self, own: IpAddr) -> Option<&ServedDevice> {
         let mut devices = self.devices.iter();
         devices.find(|device| device.addresses.contains(&own))
     }
 
-    /// Bytes of the largest datagram that fits into a packet to `remote`, from the address `own` or the one that talks
-    /// to it.
+    /// Bytes of the largest datagram in one packet to `remote`, from the address `own` or, without
+    /// one, from the address that reaches it.
     pub fn most_datagram_bytes(&self, own: Option<IpAddr>, remote: IpAddr) -> usize {
         let headers = if remote.is_ipv4() { 20 + 8 } else { 40 + 8 };
         let own = own.or_else(|| self.local_for(remote));
@@ -73,8 +73,8 @@ impl Served {
         mtu_bytes.saturating_sub(headers)
     }
 
-    /// The dataplane's address that talks to `remote`: that of the same network, of a gateway's, or the first of
-    /// the family.
+    /// Address of the dataplane that reaches `remote`: the one of the same network, of a gateway's
+    /// network, or the first of the family.
     pub fn local_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let family = || {
             let all = self.addresses.iter();
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(served.most_datagram_bytes(own, ip("10.0.0.1")), 8972);
         assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
         assert_eq!(served.local_for(ip("fd00::7")), Some(ip("fd00::9")));
-        // A device beside it, which has the only way out.
+        // A second device has the only gateway.
         served.addresses.insert(0, (ip("10.1.0.9"), 24));
         assert_eq!(served.local_for(ip("9.9.9.9")), Some(ip("10.0.0.9")));
         assert_eq!(served.local_for(ip("10.1.0.1")), Some(ip("10.1.0.9")));

@@ -1,4 +1,4 @@
-//! The application's side: connections, buffers and events over the rings.
+//! Session of an application: connections, buffers and events over the rings.
 
 mod bounds;
 mod connection;
@@ -35,19 +35,19 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A place to write what is to be sent.
+/// Memory for data that is to be sent.
 #[derive(Debug)]
 pub struct Buffer {
     piece: Piece,
 }
 
-/// An application's connection to its dataplane.
+/// Session of an application with its dataplane.
 ///
-/// Calls are gathered and shown to the dataplane by [`Session::flush`]: once a batch, not once a
-/// call.
+/// Calls are collected. [`Session::flush`] publishes them to the dataplane, once a batch rather
+/// than once a call.
 pub struct Session {
     cores: Vec<CoreEnd>,
-    /// The core whose conditions are read now, and the one that the last `connect` went to.
+    /// Core whose conditions are read now. The next field is the core of the last `connect`.
     turn: usize,
     next_connect: usize,
     groups: Groups,
@@ -55,22 +55,22 @@ pub struct Session {
     pieces: Area,
     inbox: Rc<Inbox>,
     bell: crate::bell::BellEnd,
-    /// The socket to the dataplane's process; its end is the dataplane's end.
+    /// Socket to the dataplane's process. Its end is the dataplane's end.
     socket: Option<OwnedFd>,
     connections: Connections,
-    /// Unacknowledged sends of all connections, how many there may be, and the connections that
-    /// wait for fewer.
+    /// Number of unacknowledged sends of all connections. The next fields are its limit, and the
+    /// connections that wait for it.
     ranges: u32,
     most_ranges: u32,
     waiting: VecDeque<Connection>,
-    /// Connections that found no memory to send from.
+    /// Connections that found no memory for sending.
     wanting: VecDeque<Connection>,
     lending: Lending,
     bounds: Bounds,
     sends: Sends,
     next_check: Instant,
     served: Served,
-    /// The loop yields the CPU that this application may share with it.
+    /// Whether the loop yields the CPU that this application may share with it.
     yields: bool,
     key: String,
 }
@@ -102,23 +102,24 @@ impl Session {
         }
     }
 
-    /// What lets processes that this one has forked attach as this application, whatever user they
-    /// are by then: see [`Session::attach_by_key`].
+    /// Key for forked processes that attach as this application under any user: see
+    /// [`Session::attach_by_key`].
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What of the network is the dataplane's.
+    /// Facts of the dataplane's network.
     pub fn served(&self) -> &Served {
         &self.served
     }
 
-    /// Accepts connections to `local`; [`Event::Bound`] reports whether it worked.
+    /// Accepts connections to `local`. [`Event::Bound`] reports the outcome.
     pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
         self.listen_shared(local, backlog, Sharing::default())
     }
 
-    /// As [`Session::listen`], at an address that other sessions of this application may have as well.
+    /// Accepts connections as [`Session::listen`] does, at an address that other sessions of this
+    /// application may have too.
     pub fn listen_shared(&mut self, local: SocketAddr, backlog: u32, sharing: Sharing) -> Bound {
         let bound = self.bounds.add(self.cores.len(), None);
         self.call_all(Call::Listen {
@@ -130,13 +131,13 @@ impl Session {
         bound
     }
 
-    /// Opens a connection; [`Event::Connected`] or [`Event::Dead`] follows.
+    /// Opens a connection. [`Event::Connected`] or [`Event::Dead`] follows.
     pub fn connect(&mut self, remote: SocketAddr) -> Connection {
         self.connect_with(remote, ConnectionOptions::default())
     }
 
-    /// As [`Session::connect`], with settings in place of the dataplane's. Times of keepalive are
-    /// whole seconds; what is out of the bounds that Linux has for it becomes the bound.
+    /// Opens a connection as [`Session::connect`] does, with settings that replace the dataplane's.
+    /// Keepalive times are whole seconds. A value beyond Linux's bounds becomes the bound.
     pub fn connect_with(&mut self, remote: SocketAddr, options: ConnectionOptions) -> Connection {
         let connection = self.connections.add(State::Opening);
         self.call(Call::Connect {
@@ -147,8 +148,8 @@ impl Session {
         connection
     }
 
-    /// Settings of a connection in place of the dataplane's, all of them; bounds as in
-    /// [`Session::connect_with`]. False when the connection is not open.
+    /// Replaces all settings of a connection, with the bounds of [`Session::connect_with`]. Returns
+    /// false if the connection is not open.
     pub fn set_options(&mut self, connection: Connection, options: ConnectionOptions) -> bool {
         let handle = self.handle_of(connection);
         if let Some(handle) = handle {
@@ -157,8 +158,8 @@ impl Session {
         handle.is_some()
     }
 
-    /// Asks for a connection as it is; [`Event::Info`] answers, or [`Event::Dead`] of the
-    /// connection. False when it is not open.
+    /// Requests the state of a connection. [`Event::Info`] answers, or [`Event::Dead`] of the
+    /// connection. Returns false if it is not open.
     pub fn ask_info(&mut self, connection: Connection) -> bool {
         let handle = self.handle_of(connection);
         if let Some(handle) = handle {
@@ -173,7 +174,7 @@ impl Session {
             .and_then(|c| c.handle())
     }
 
-    /// Takes a connection.
+    /// Accepts a connection.
     pub fn accept(&mut self, knock: &Knock) -> Connection {
         let connection = self.connections.add(State::Open {
             handle: knock.handle,
@@ -185,15 +186,15 @@ impl Session {
         connection
     }
 
-    /// Refuses a connection.
+    /// Rejects a connection.
     pub fn reject(&mut self, knock: &Knock) {
         self.call(Call::Reject {
             handle: knock.handle,
         });
     }
 
-    /// A place for `len` bytes to send, at most 16 KiB; `None` when all memory is in use: try
-    /// again after the next [`Event::Sent`].
+    /// Allocates memory for `len` bytes, at most 16 KiB; `None` if all memory is in use: try again
+    /// after the next [`Event::Sent`].
     pub fn buffer(&mut self, len: usize) -> Option<Buffer> {
         let piece = self.pieces.take(len, u32::MAX)?;
         if (piece.len as usize) < len || len > LARGEST {
@@ -203,7 +204,7 @@ impl Session {
         Some(Buffer { piece })
     }
 
-    /// The bytes of a buffer, to fill.
+    /// Bytes of a buffer, to be filled.
     pub fn bytes_mut(&mut self, buffer: &mut Buffer) -> &mut [u8] {
         let Piece { offset, len, .. } = buffer.piece;
         self.slice(offset, len)
@@ -221,12 +222,12 @@ impl Session {
         }
     }
 
-    /// Gives a buffer back that is not to be sent.
+    /// Releases a buffer without sending it.
     pub fn give_back(&mut self, buffer: Buffer) {
         self.pieces.give(buffer.piece);
     }
 
-    /// Sends a buffer without copying it. False when the connection has ended.
+    /// Sends a buffer without copying it. Returns false if the connection has ended.
     pub fn send_buffer(&mut self, connection: Connection, buffer: Buffer) -> bool {
         let Some(place) = self.connections.get_mut(connection) else {
             self.pieces.give(buffer.piece);
@@ -237,15 +238,15 @@ impl Session {
         true
     }
 
-    /// Copies `data` and sends it; what the window does not take yet is queued. Returns the bytes
-    /// taken: fewer than all when memory is in use everywhere (resume after this connection's next
-    /// [`Event::Sent`], which comes when there is some), 0 when the connection has ended.
+    /// Copies `data` and sends it. Bytes beyond the window are queued. Returns the number of bytes
+    /// taken: fewer if all memory is in use (resume after this connection's next [`Event::Sent`],
+    /// which comes when there is memory), 0 if the connection has ended.
     pub fn send(&mut self, connection: Connection, data: &[u8]) -> usize {
         let mut rest = data;
         while !rest.is_empty() && self.connections.get_mut(connection).is_some() {
             let most_bytes = self.lendable_bytes(connection);
             let Some(piece) = self.pieces.take(rest.len(), most_bytes) else {
-                // At its limit it resumes with its own acknowledgement.
+                // A connection at its limit resumes with its own acknowledgement.
                 if !self.pieces.has_room() {
                     self.want_memory(connection);
                 }
@@ -263,22 +264,22 @@ impl Session {
         data.len() - rest.len()
     }
 
-    /// Bytes that a connection's window and its share of the memory take at once now; 0 when it is
-    /// not open.
+    /// Number of bytes that a connection's window and its share of the memory take at once; 0 if it
+    /// is not open.
     pub fn window_bytes(&mut self, connection: Connection) -> u32 {
         let window_bytes = (self.connections.get_mut(connection)).map_or(0, |c| c.window_bytes());
         window_bytes.min(self.lendable_bytes(connection))
     }
 
-    /// Bytes of a connection that are queued or not acknowledged.
+    /// Number of bytes of a connection that are queued or unacknowledged.
     pub fn unsent_bytes(&mut self, connection: Connection) -> usize {
         self.connections
             .get_mut(connection)
             .map_or(0, |c| c.held_bytes())
     }
 
-    /// Hands over what the window takes, unless its flow group is on its way to another core. At
-    /// the limit of unacknowledged sends it waits for its turn.
+    /// Makes the calls that a connection's window allows, unless its flow group is moving. At the
+    /// limit of unacknowledged sends the connection waits for its turn.
     fn advance(&mut self, connection: Connection) {
         let handle = self.handle_of(connection);
         if handle.is_some_and(|handle| self.groups.is_unsettled(handle::group(handle))) {
@@ -293,7 +294,7 @@ impl Session {
                 self.most_ranges / RESERVE_PART
             };
             if is_sending && self.ranges + kept_free >= self.most_ranges {
-                // With calls of its own it resumes with an acknowledgement of theirs.
+                // A connection with sends of its own resumes with their acknowledgement.
                 if is_first && !std::mem::replace(&mut place.waits, true) {
                     self.waiting.push_back(connection);
                 }
@@ -307,7 +308,7 @@ impl Session {
         }
     }
 
-    /// `ranges` sends are acknowledged or given up: connections that wait resume.
+    /// Records that `ranges` sends are no longer pending, and resumes connections that wait.
     fn make_room(&mut self, ranges: u32) {
         self.ranges = self.ranges.saturating_sub(ranges);
         while self.ranges < self.most_ranges {
@@ -321,12 +322,12 @@ impl Session {
         }
     }
 
-    /// Ends our side after what is queued; the peer may still send.
+    /// Ends our side after the queued data. The peer may continue to send.
     pub fn shutdown(&mut self, connection: Connection) {
         self.end_with(connection, Closing::Shutdown);
     }
 
-    /// Ends the connection after what is queued; [`Event::Dead`] follows.
+    /// Ends the connection after the queued data. [`Event::Dead`] follows.
     pub fn close(&mut self, connection: Connection) {
         self.end_with(connection, Closing::Close);
     }
@@ -338,20 +339,20 @@ impl Session {
         self.advance(connection);
     }
 
-    /// Ends the connection at once; [`Event::Dead`] follows.
+    /// Ends the connection at once. [`Event::Dead`] follows.
     pub fn abort(&mut self, connection: Connection) {
         if let Some(handle) = self.handle_of(connection) {
             self.call(Call::Abort { handle });
         }
     }
 
-    /// [`Event::Timer`] with `cookie` (48 bits, the largest number excepted) after `delay`.
+    /// Reports [`Event::Timer`] with `cookie` (48 bits, except the largest number) after `delay`.
     pub fn timer(&mut self, delay: Duration, cookie: u64) {
         let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
         self.call(Call::Timer { delay_ns, cookie });
     }
 
-    /// What a condition of a core means to the application.
+    /// Translates a condition of a core into an event.
     fn translate(&mut self, core: usize, condition: Condition) -> Option<Event> {
         Some(match condition {
             Condition::Bound { cookie, result } => {

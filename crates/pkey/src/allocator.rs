@@ -1,4 +1,5 @@
-//! The program's allocator: in the region inside, the C library's outside.
+//! The program's allocator. The host's memory comes from the region, the guest's from the C
+//! library.
 
 use crate::keys::is_inside;
 use crate::region::{count_ordinary, has, state};
@@ -6,18 +7,18 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
-/// `#[global_allocator]` of a program with a region. Where there is none it is [`System`] and one
-/// relaxed load.
+/// Allocator for `#[global_allocator]` of a program with a region. Without a region it is
+/// [`System`] and one relaxed load.
 pub struct Allocator;
 
-/// Whether what this thread allocates now belongs to the host.
+/// Whether an allocation of this thread belongs to the host.
 #[inline]
 pub(crate) fn allocates_inside() -> bool {
     is_inside() && state().ordinary.load(Ordering::Relaxed) == 0
 }
 
-/// Runs `body` with ordinary allocations and mappings, which the guest can use: to make what it is
-/// given. For a time with one thread: it holds for all.
+/// Runs `body` with ordinary allocations and mappings, which the guest can use. It holds for all
+/// threads, so that only one may run.
 pub fn ordinary<T>(body: impl FnOnce() -> T) -> T {
     struct Guard;
     impl Drop for Guard {
@@ -33,7 +34,7 @@ pub fn ordinary<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-// SAFETY: each block comes from one of two allocators and goes back to the same one, by its address.
+// SAFETY: each block comes from one of two allocators, and its address says which frees it.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

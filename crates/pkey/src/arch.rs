@@ -1,14 +1,14 @@
-//! The instructions, and the assembly that uses them.
+//! Instructions for protection keys, and the assembly that uses them.
 
-/// Whether this program runs where protection keys can be.
+/// Whether protection keys can exist where this program runs.
 pub(crate) const HAS_KEYS: bool = cfg!(all(target_arch = "x86_64", target_os = "linux"));
 
-/// PKRU of the calling thread: two bits a key, access and write disabled.
+/// Reads PKRU of the calling thread: two bits a key, access disabled and write disabled.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn rdpkru() -> u32 {
     let rights: u32;
-    // SAFETY: reads a register of this thread; callers have seen that the CPU and the kernel have it.
+    // SAFETY: reads a register of this thread; callers have checked that CPU and kernel have it.
     unsafe {
         std::arch::asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _,
             options(nomem, nostack, preserves_flags));
@@ -16,7 +16,7 @@ pub(crate) fn rdpkru() -> u32 {
     rights
 }
 
-/// Never asked: without keys nothing is inside.
+/// Never called: without keys no thread is inside.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn rdpkru() -> u32 {
@@ -35,7 +35,7 @@ pub(crate) fn cpuid_keys() -> (bool, bool) {
     (ecx & 1 << 3 != 0, ecx & 1 << 4 != 0)
 }
 
-/// No keys of this kind.
+/// This architecture has no such keys.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn cpuid_keys() -> (bool, bool) {
     (false, false)

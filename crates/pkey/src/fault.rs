@@ -1,4 +1,4 @@
-//! What ends a guest's run, and what ends the host.
+//! Faults that end a guest's run, and faults that end the host.
 
 use crate::gate::{end, sites};
 use crate::keys::{Keys, keys};
@@ -11,19 +11,19 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Fault {
-    /// The signal.
+    /// Number of the signal.
     pub signal: i32,
-    /// Its `si_code`.
+    /// `si_code` of the signal.
     pub code: i32,
-    /// The address; of a system call, the instruction's.
+    /// Address of the access, or of the instruction that made a system call.
     pub address: u64,
-    /// The system call's number.
+    /// Number of the system call.
     pub system_call: i32,
-    /// The protection key.
+    /// Protection key of the page.
     pub key: u32,
-    /// Where the guest was.
+    /// Address of the guest's instruction.
     pub instruction: u64,
-    /// The page fault's error code; bit 1: a write.
+    /// Error code of the page fault. Bit 1: a write.
     pub error: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) const SIGNALS: [i32; 6] = [
 ];
 
 impl Fault {
-    /// Whether a protection key stopped it.
+    /// Whether a protection key stopped the access.
     pub fn is_by_key(&self) -> bool {
         (self.signal, self.code) == (libc::SIGSEGV, SEGV_PKUERR)
     }
@@ -89,7 +89,7 @@ impl Fault {
     }
 }
 
-/// What it did, in words that follow an application's name.
+/// Description of the fault, to follow an application's name.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(keys()))
@@ -109,13 +109,14 @@ fn system_call(number: i32) -> String {
     format!("{name}, number {number}")
 }
 
-/// A fault of the host's own: says so, and ends the process as without a handler.
+/// Reports a fault of the host and ends the process, as without a handler.
 pub(crate) extern "C" fn died(signal: i32, address: u64, instruction: u64, signal_stack: u64) -> ! {
     let mut text = [0_u8; 160];
     let mut rest = &mut text[..];
     let _ = writeln!(
         rest,
-        "cofferdam: the dataplane itself faulted: signal {signal}, address {address:#x}, instruction {instruction:#x}"
+        "cofferdam: the dataplane itself faulted: signal {signal}, address {address:#x}, \
+            instruction {instruction:#x}"
     );
     let left = rest.len();
     let len = text.len() - left;
@@ -125,7 +126,7 @@ pub(crate) extern "C" fn died(signal: i32, address: u64, instruction: u64, signa
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
-    // In the thread of the gate both are refused.
+    // The thread of the gate may call neither; `end` then does it.
     end(signal_stack)
 }
 

@@ -1,29 +1,29 @@
-//! The system calls of the thread that runs host and guest: those listed, and no others.
+//! The system calls that the thread of host and guest may make.
 //!
-//! A list of what is allowed, not of what is known to be harmful: the kernel gets new calls. What both need
-//! is small: the loop has set everything up before, and the guest can neither start threads or
-//! processes nor map files.
+//! The filter lists what is allowed, not what is known to be harmful, because the kernel gets new
+//! calls. The list is short: the loop has set everything up before, and the guest can neither start
+//! threads or processes nor map files.
 
 use crate::seccomp;
 use std::io;
 
-/// Addresses that a system call may change: ordinary memory of the guest's.
+/// Addresses that a system call may change: the guest's ordinary memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// First: behind the region and the program.
+    /// First address: behind the region and the program.
     pub first: u64,
-    /// First that is no longer one: the libraries, the first thread's stack.
+    /// First address behind the range: the libraries, the first thread's stack.
     pub end: u64,
 }
 
-/// What becomes of a system call.
+/// Outcome of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The kernel does it.
+    /// The kernel executes it.
     Allow,
-    /// It fails with EPERM.
+    /// The call fails with EPERM.
     Refuse,
-    /// SIGSYS: it ends the guest.
+    /// The kernel raises SIGSYS, which ends the guest.
     Trap,
 }
 
@@ -37,7 +37,7 @@ impl Action {
     }
 }
 
-/// Allowed with any arguments; those of the loop first.
+/// Calls that are allowed with any arguments, those of the loop first.
 const ALLOWED: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_sendmsg,
@@ -100,7 +100,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_restart_syscall,
 ];
 
-/// They end the process, or make registers of the guest's choice, PKRU among them.
+/// Calls that end the process, or set registers as the guest likes, PKRU among them.
 const TRAPPED: &[i64] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -113,11 +113,12 @@ const TRAPPED: &[i64] = &[
 /// AUDIT_ARCH_X86_64 (linux/audit.h).
 const X86_64: u32 = 0xc000_003e;
 
-/// A program of classic BPF, built forwards: jumps go to the next instruction or to the end of a rule.
+/// A program of classic BPF, built forwards. Jumps go to the next instruction or to the end of a
+/// rule.
 #[derive(Default)]
 struct Program(Vec<libc::sock_filter>);
 
-/// Where a part of the call's description lies (struct seccomp_data).
+/// Offset of half an argument in the description of the call (struct seccomp_data).
 fn argument(number: u32, is_high: bool) -> u32 {
     16 + 8 * number + 4 * u32::from(is_high)
 }
@@ -136,25 +137,25 @@ impl Program {
         self.push(libc::BPF_RET | libc::BPF_K, action.value(), 0, 0);
     }
 
-    /// `action` if the value is `k`.
+    /// Adds `action` for a value equal to `k`.
     fn if_equal(&mut self, k: u32, action: Action) {
         self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, 0, 1);
         self.end(action);
     }
 
-    /// `action` unless the value is `k`.
+    /// Adds `action` for a value other than `k`.
     fn unless_equal(&mut self, k: u32, action: Action) {
         self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, 1, 0);
         self.end(action);
     }
 
-    /// `action` if the value has any of these bits.
+    /// Adds `action` for a value with any of these bits.
     fn if_any(&mut self, bits: u32, action: Action) {
         self.push(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, bits, 0, 1);
         self.end(action);
     }
 
-    /// `rule` if the number, which is loaded, is `number`; the rule ends in an action.
+    /// Adds `rule` for the call `number`, which is loaded. The rule ends in an action.
     fn rule(&mut self, number: i64, rule: impl FnOnce(&mut Program)) {
         let mut body = Program::default();
         rule(&mut body);
@@ -168,12 +169,12 @@ impl Program {
         self.0.append(&mut body.0);
     }
 
-    /// Refuses `argument 0` to `argument 0 + argument 1` unless it lies within the bounds.
+    /// Refuses a range from argument 0, as long as argument 1, unless it lies within the bounds.
     fn within(&mut self, bounds: Bounds) {
         let jump = |test: u32| libc::BPF_JMP | test | libc::BPF_K;
         let halves = |value: u64| ((value >> 32) as u32, value as u32);
         let (first, end) = (halves(bounds.first), halves(bounds.end));
-        // The first address.
+        // The first address is compared.
         self.load(argument(0, true));
         self.push(jump(libc::BPF_JGT), first.0, 4, 0);
         self.push(jump(libc::BPF_JEQ), first.0, 0, 2);
@@ -183,17 +184,17 @@ impl Program {
         // The length has 32 bits.
         self.load(argument(1, true));
         self.unless_equal(0, Action::Refuse);
-        // No sum that wraps around.
+        // The sum must not wrap around.
         self.load(argument(0, true));
         self.push(jump(libc::BPF_JGT), end.0, 0, 1);
         self.end(Action::Refuse);
-        // The end: its lower half into M[0], the higher one into A.
+        // The end: its lower half goes to M[0], its upper half to A.
         self.load(argument(1, false));
         self.push(libc::BPF_MISC | libc::BPF_TAX, 0, 0, 0);
         self.load(argument(0, false));
         self.push(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0, 0, 0);
         self.push(libc::BPF_ST, 0, 0, 0);
-        // A carry: the sum is less than what was added.
+        // A sum that is less than one of its terms carries.
         self.push(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_X, 0, 0, 2);
         self.load(argument(0, true));
         self.push(libc::BPF_JMP | libc::BPF_JA, 2, 0, 0);
@@ -208,7 +209,8 @@ impl Program {
     }
 }
 
-/// The filter for a process whose ordinary memory is in `bounds`, and that must keep some descriptors.
+/// Filter for a process whose ordinary memory lies in `bounds`. The descriptors in `kept` must stay
+/// open.
 fn program(bounds: Bounds, kept: &[i32]) -> Vec<libc::sock_filter> {
     let mut filter = Program::default();
     filter.load(std::mem::offset_of!(libc::seccomp_data, arch) as u32);
@@ -249,7 +251,7 @@ fn program(bounds: Bounds, kept: &[i32]) -> Vec<libc::sock_filter> {
         }
         rule.end(Action::Allow);
     });
-    // What the C library asks of descriptors.
+    // Requests that the C library makes for descriptors.
     filter.rule(libc::SYS_ioctl, |rule| {
         rule.load(argument(1, false));
         for request in [libc::FIONBIO, libc::FIONREAD, libc::TCGETS] {
@@ -261,7 +263,7 @@ fn program(bounds: Bounds, kept: &[i32]) -> Vec<libc::sock_filter> {
     filter.0
 }
 
-/// From now on, for this thread and all that it starts.
+/// Installs the filter for this thread and all that it starts.
 ///
 /// # Errors
 /// The kernel has no filters.
@@ -269,7 +271,7 @@ pub(crate) fn install(bounds: Bounds, kept: &[i32]) -> io::Result<()> {
     seccomp::install(&program(bounds, kept))
 }
 
-/// What the filter says of a call on x86-64: the filter itself, interpreted.
+/// Outcome of a call on x86-64, by interpreting the filter.
 pub fn decide(bounds: Bounds, kept: &[i32], number: i64, arguments: [u64; 6]) -> Action {
     run(&program(bounds, kept), X86_64, number, arguments)
 }

@@ -1,12 +1,11 @@
 //! The call gate: the only way from the host to its guest and back.
 //!
-//! The three `WRPKRU` of a program with a region are here. Whoever jumps to one of them with another
-//! value in EAX comes to the check behind it, and to `ud2`. Behind the two that give the rights back
-//! comes nothing but the return to the host, on the host's stack; behind the one that takes them away,
-//! the guest.
+//! A program with a region has three `WRPKRU`, all here. A jump to one of them with another value
+//! in EAX meets the check behind it, and `ud2`. Behind the two that set the host's rights follows
+//! only the return to the host, on its stack. Behind the one that removes them follows the guest.
 //!
-//! The guest gets no register of the host's: those that it must preserve are saved on the host's stack,
-//! and all are cleared. It gives back none but the fact that it returned.
+//! The guest gets no register of the host's. The gate saves the registers that a function preserves
+//! on the host's stack, and clears all. The guest returns nothing but the fact that it returned.
 
 use crate::fault::Fault;
 use crate::region::{host_stack, state};
@@ -15,19 +14,19 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// What the assembly keeps in the region; it goes by these places.
+/// State of the gate in the region. The assembly uses its offsets.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Ends {
     /// Stack pointer of the host while the guest runs.
     inside_stack: UnsafeCell<u64>,
-    /// Stack pointer that the guest begins with.
+    /// Stack pointer that the guest starts with.
     outside_stack: UnsafeCell<u64>,
     /// 1 while the guest runs.
     is_outside: UnsafeCell<u64>,
-    /// The alternate signal stack of the thread.
+    /// Alternate signal stack of the thread.
     signal_stack: UnsafeCell<[u64; 2]>,
-    /// The last fault.
+    /// Last fault.
     fault: UnsafeCell<Fault>,
 }
 
@@ -37,25 +36,25 @@ unsafe impl Sync for Ends {}
 /// A thread that runs the host and calls the guest.
 #[derive(Debug)]
 pub struct Gate {
-    /// Of one thread.
+    /// A gate belongs to one thread.
     _thread: PhantomData<*const ()>,
 }
 
-/// Addresses in the gate, for attacks on it.
+/// Addresses in the gate, as targets of attacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sites {
-    /// The `WRPKRU` that gives the rights back.
+    /// The `WRPKRU` behind the guest's return.
     pub back: usize,
-    /// The one that takes them away.
+    /// The `WRPKRU` that removes the host's rights.
     pub out: usize,
-    /// The one of the fault handler.
+    /// The `WRPKRU` of the fault handler.
     pub fault: usize,
-    /// All of the gate's code.
+    /// All code of the gate.
     pub code: Range<usize>,
 }
 
 impl Sites {
-    /// The addresses of the three instructions.
+    /// Addresses of the three instructions.
     pub fn instructions(&self) -> [usize; 3] {
         [self.back, self.out, self.fault]
     }
@@ -69,7 +68,8 @@ mod assembly {
     use std::mem::offset_of;
 
     std::arch::global_asm!(
-        // Back on the host's stack, with the host's rights; r11 is the state's address, eax the result.
+        // Resumes the host on its stack, with its rights. r11 is the state's address, eax the
+        // result.
         ".macro cofferdam_resume",
         "mov rsp, [r11 + {inside_stack}]",
         "mov qword ptr [r11 + {is_outside}], 0",
@@ -160,8 +160,8 @@ mod assembly {
         "movabs r11, {state}",
         "cofferdam_resume",
         "9: ud2",
-        // The handler of faults: (signal: edi, siginfo: rsi, ucontext: rdx), on the signal stack, with the
-        // rights of a new process. What it reads of the guest's it reads before it has the host's rights.
+        // Handler of faults: (signal: edi, siginfo: rsi, ucontext: rdx), on the signal stack, with
+        // the rights of a new process. It reads the guest's memory before it has the host's rights.
         ".hidden cofferdam_gate_handler",
         ".globl cofferdam_gate_handler",
         "cofferdam_gate_handler:",
@@ -184,7 +184,7 @@ mod assembly {
         "movabs r11, {state}",
         "cmp qword ptr [r11 + {is_outside}], 1",
         "jne 8f",
-        // Another thread's fault is not the guest's.
+        // A fault of another thread is not the guest's.
         "cmp rsp, [r11 + {signal_stack}]",
         "jb 8f",
         "cmp rsp, [r11 + {signal_stack} + 8]",
@@ -207,12 +207,12 @@ mod assembly {
         "and rsp, -16",
         "call {died}",
         "ud2",
-        // Switches to the stack `rdi` for good: (stack, function: rsi, argument: rdx).
+        // Switches to the stack `rdi` and does not return: (stack, function: rsi, argument: rdx).
         ".hidden cofferdam_gate_enter",
         ".globl cofferdam_gate_enter",
         "cofferdam_gate_enter:",
         "movabs r11, {state}",
-        // Below what the thread has there, and its red zone.
+        // Below the thread's own frames and its red zone.
         "lea rax, [rsp - 256]",
         "and rax, -16",
         "mov [r11 + {outside_stack}], rax",
@@ -221,7 +221,8 @@ mod assembly {
         "xor ebp, ebp",
         "call rsi",
         "ud2",
-        // Ends the process by SIGSEGV though its handler is taken: no frame fits the signal stack (rdi).
+        // Ends the process by SIGSEGV although its handler is set: no frame fits the signal stack
+        // (rdi).
         ".hidden cofferdam_gate_end",
         ".globl cofferdam_gate_end",
         "cofferdam_gate_end:",
@@ -262,7 +263,7 @@ mod assembly {
     }
 }
 
-/// The addresses of the gate's code.
+/// Addresses of the gate's code.
 #[cfg(target_arch = "x86_64")]
 pub fn sites() -> Sites {
     use assembly as a;
@@ -275,7 +276,7 @@ pub fn sites() -> Sites {
     }
 }
 
-/// There is none.
+/// This architecture has no gate.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn sites() -> Sites {
     Sites {
@@ -286,7 +287,7 @@ pub fn sites() -> Sites {
     }
 }
 
-/// The handler of faults, for sigaction(2).
+/// Address of the fault handler, for sigaction(2).
 pub(crate) fn handler() -> usize {
     #[cfg(target_arch = "x86_64")]
     let handler = assembly::cofferdam_gate_handler as *const () as usize;
@@ -295,7 +296,7 @@ pub(crate) fn handler() -> usize {
     handler
 }
 
-/// Ends the process by a signal whose handler cannot be run.
+/// Ends the process by a signal whose handler cannot run.
 pub(crate) fn end(signal_stack: u64) -> ! {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: does not return.
@@ -310,11 +311,12 @@ pub(crate) fn end(signal_stack: u64) -> ! {
 }
 
 impl Gate {
-    /// Runs `body` as the host on the stack of the region, in this thread, for good. The guest is given
-    /// what is left of the thread's ordinary stack. `body` must not end the thread: its ordinary
-    /// stack, which the thread would return to, is the guest's.
+    /// Runs `body` as the host on the region's stack, in this thread, and does not return. The
+    /// guest gets the rest of the thread's ordinary stack. `body` must not end the thread, which
+    /// would return to that stack.
     ///
-    /// One thread of the process may do so, once, with the signal stack of [`crate::Sealed::enter`].
+    /// One thread of the process may call this, once, with the signal stack of
+    /// [`crate::SealedProcess::enter`].
     pub fn enter(signal_stack: Range<usize>, body: impl FnOnce(&mut Gate)) -> ! {
         struct Begin<F>(F);
         extern "C" fn begin<F: FnOnce(&mut Gate)>(at: *mut c_void) -> ! {
@@ -323,7 +325,7 @@ impl Gate {
             };
             // SAFETY: the box that `enter` gave away.
             let body = unsafe { Box::from_raw(at.cast::<Begin<F>>()) };
-            // An unwinding host would unwind into the guest's stack.
+            // Unwinding would continue into the guest's stack.
             let outcome =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (body.0)(&mut gate)));
             if outcome.is_err() {
@@ -356,10 +358,10 @@ impl Gate {
     /// Calls the guest: `function` with `argument`, which lies in ordinary memory.
     ///
     /// # Errors
-    /// It faulted. Its stack is given up, with all that lies there.
+    /// The guest has faulted. Its stack is discarded, with all that lies there.
     ///
     /// # Safety
-    /// `function` takes this argument.
+    /// `function` accepts this argument.
     pub unsafe fn call(
         &mut self,
         function: extern "C" fn(*mut c_void),
@@ -367,8 +369,8 @@ impl Gate {
     ) -> Result<(), Fault> {
         #[cfg(target_arch = "x86_64")]
         {
-            // SAFETY: `Gate::enter` has set the ends, on this thread; what the guest does has no effect
-            // on this stack.
+            // SAFETY: `Gate::enter` has set the ends on this thread, and the guest cannot write to
+            // this stack.
             let ended = unsafe { assembly::cofferdam_gate_call(function, argument) };
             if ended != 0 {
                 // SAFETY: written by the handler, on this thread, before it came here.

@@ -1,19 +1,20 @@
-//! The heap of the region: size classes, each with a list of its free blocks, over pages.
+//! Heap of the region: size classes over pages, each with a list of its free blocks.
 
 use crate::spans::{PAGE, Spans};
 use std::alloc::Layout;
 use std::ptr::null_mut;
 
-/// Largest block of a class; what is larger takes pages of its own.
+/// Largest block of a class. A larger allocation takes pages of its own.
 const LARGEST: usize = 32 << 10;
-/// What a class takes at a time.
+/// Bytes that a class takes from the pages at a time.
 const CHUNK: usize = 64 << 10;
-/// Multiples of 16 bytes up to 64, then four sizes for each power of two up to `LARGEST`.
+/// Classes: multiples of 16 bytes up to 64, then four sizes for each power of two up to `LARGEST`.
 const CLASSES: usize = 40;
-/// Holes between large allocations at most; what does not fit is lost.
+/// Holes between large allocations, at most. Further holes are lost.
 const HOLES: usize = 16 << 10;
 
-/// All zero is a valid, empty heap. Blocks carry no header: whoever frees one knows its layout.
+/// The heap. All zero is a valid, empty heap. A block has no header, because its user knows its
+/// layout.
 #[repr(C)]
 pub(crate) struct Heap {
     /// First free block of each class; a free block begins with the address of the next.
@@ -21,10 +22,10 @@ pub(crate) struct Heap {
     pages: Spans<HOLES>,
 }
 
-/// The class of a layout, and the size of its blocks; `None` for one that takes pages.
+/// Class of a layout, and the size of its blocks; `None` for a layout that takes pages.
 fn class(layout: Layout) -> Option<(usize, usize)> {
     let size = layout.size().max(16);
-    // Blocks lie at multiples of their size: of a power of two they are aligned to it.
+    // Blocks lie at multiples of their size, so that a power of two is aligned to itself.
     let size = match layout.align() {
         ..=16 => size,
         align => size.max(align).next_power_of_two(),
@@ -48,16 +49,16 @@ fn pages_of(layout: Layout) -> usize {
 }
 
 impl Heap {
-    /// Over `start..end`, which is zero.
+    /// Starts a heap over `start..end`, which is zero.
     pub fn reset(&mut self, start: usize, end: usize) {
         self.free = [0; CLASSES];
         self.pages.reset(start, end);
     }
 
-    /// A block, and whether it is known to be zero; null when there is none.
+    /// Allocates a block. Returns it with whether it is known to be zero; null if there is none.
     ///
     /// # Safety
-    /// The range that it was reset to is this heap's alone and can be written.
+    /// The range of `reset` belongs to this heap alone and is writable.
     pub unsafe fn alloc(&mut self, layout: Layout) -> (*mut u8, bool) {
         let Some((class, size)) = class(layout) else {
             return match self.pages.take(pages_of(layout), layout.align()) {
@@ -82,10 +83,10 @@ impl Heap {
         (block as *mut u8, false)
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// `alloc` gave it, for this layout.
+    /// `alloc` returned it, for this layout.
     pub unsafe fn free(&mut self, block: *mut u8, layout: Layout) {
         match class(layout) {
             None => self.pages.give(block as usize, pages_of(layout)),
@@ -102,7 +103,7 @@ impl Heap {
 mod tests {
     use super::*;
 
-    /// A heap over memory of the test's own.
+    /// A heap over memory of the test.
     fn heap(bytes: usize) -> (Box<Heap>, Vec<u8>) {
         let memory = vec![0_u8; bytes + PAGE];
         let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_holds_its_layout_and_wastes_at_most_a_third() {
+    fn a_class_fits_its_layout_and_wastes_a_third() {
         for size in 1..=LARGEST {
             let layout = Layout::from_size_align(size, 8).expect("a layout");
             let (index, block) = class(layout).expect("a class");
@@ -187,7 +188,7 @@ mod tests {
         for n in 0..100_000_usize {
             let size = if n % 10 == 0 { 100_000 } else { 1 + n % 500 };
             let layout = Layout::from_size_align(size, 8).expect("a layout");
-            // SAFETY: the memory is the heap's alone; freed with the layout that it was allocated for.
+            // SAFETY: the memory is the heap's alone; the block is freed with its own layout.
             unsafe {
                 let (block, _) = heap.alloc(layout);
                 assert!(!block.is_null(), "exhausted at {n}");

@@ -1,21 +1,22 @@
-//! The two keys, and who has their rights.
+//! The two protection keys, and the rights to them.
 
 use crate::arch;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Why there are no protection keys.
+/// The reason why there are no protection keys.
 #[derive(Debug, thiserror::Error)]
-pub enum Unsupported {
-    /// The CPU has none.
+pub enum NoKeys {
+    /// The CPU has no keys.
     #[error("this CPU has no protection keys (no `pku` in /proc/cpuinfo)")]
     Cpu,
-    /// The kernel leaves them off.
+    /// The kernel does not enable them.
     #[error(
-        "this kernel leaves the CPU's protection keys off (no `ospke` in /proc/cpuinfo): boot it without `nopku`, with CONFIG_X86_INTEL_MEMORY_PROTECTION_KEYS"
+        "this kernel leaves the CPU's protection keys off (no `ospke` in /proc/cpuinfo): boot it \
+            without `nopku`, with CONFIG_X86_INTEL_MEMORY_PROTECTION_KEYS"
     )]
     Kernel,
-    /// Another processor architecture.
+    /// The processor has another architecture.
     #[error("protection keys are used on x86-64 only")]
     Architecture,
 }
@@ -23,37 +24,37 @@ pub enum Unsupported {
 /// Whether CPU and kernel have protection keys.
 ///
 /// # Errors
-/// What is missing.
-pub fn supported() -> Result<(), Unsupported> {
+/// The part that is missing.
+pub fn supported() -> Result<(), NoKeys> {
     if !arch::HAS_KEYS {
-        return Err(Unsupported::Architecture);
+        return Err(NoKeys::Architecture);
     }
     match arch::cpuid_keys() {
         (true, true) => Ok(()),
-        (true, false) => Err(Unsupported::Kernel),
-        (false, _) => Err(Unsupported::Cpu),
+        (true, false) => Err(NoKeys::Kernel),
+        (false, _) => Err(NoKeys::Cpu),
     }
 }
 
 /// The keys of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
-    /// Of what the guest may not touch.
+    /// Key of memory that the guest may not access.
     pub private: u32,
-    /// Of what it may only read.
+    /// Key of memory that the guest may only read.
     pub packets: u32,
 }
 
-/// Of a key in PKRU: access disabled, write disabled.
+/// Bits of a key in PKRU: access disabled, write disabled.
 const fn bits(key: u32, rights: u32) -> u32 {
     rights << (2 * key)
 }
 
-/// PKRU of a new process: no access by any key but the first.
+/// PKRU of a new process: access by the first key only.
 const NONE: u32 = 0x5555_5554;
 
 impl Keys {
-    /// Takes two keys from the kernel, with all rights for the calling thread.
+    /// Allocates two keys, with all rights for the calling thread.
     pub fn alloc() -> io::Result<Keys> {
         let alloc = || {
             // SAFETY: changes this thread's rights by a new key alone.
@@ -72,7 +73,7 @@ impl Keys {
     }
 }
 
-/// What everybody may read and nobody may write once the keys are there; a page of its own.
+/// Facts that all may read and none may write once the keys exist. They have a page of their own.
 #[repr(C, align(4096))]
 pub(crate) struct Facts {
     /// PKRU bits of the private key; 0 without keys.
@@ -92,7 +93,7 @@ pub(crate) static FACTS: Facts = Facts {
     _rest: [0; 4096 - 16],
 };
 
-/// Says that there are keys, for good.
+/// Publishes the keys. They stay.
 pub(crate) fn publish(keys: Keys) -> io::Result<()> {
     FACTS.outside.store(keys.outside(), Ordering::Relaxed);
     FACTS.private.store(keys.private, Ordering::Relaxed);
@@ -109,7 +110,7 @@ pub(crate) fn publish(keys: Keys) -> io::Result<()> {
     }
 }
 
-/// The keys, where there are any.
+/// The keys, if there are any.
 pub(crate) fn keys() -> Option<Keys> {
     (FACTS.mask.load(Ordering::Acquire) != 0).then(|| Keys {
         private: FACTS.private.load(Ordering::Relaxed),
@@ -117,12 +118,12 @@ pub(crate) fn keys() -> Option<Keys> {
     })
 }
 
-/// Where it is said that there are keys, which nobody may write.
+/// Address of the page with the published keys, which is read-only.
 pub fn facts_page() -> usize {
     (&raw const FACTS).addr()
 }
 
-/// Whether the calling thread may use the host's memory. Where no region exists: one relaxed load.
+/// Whether the calling thread may use the host's memory. Without a region this is one relaxed load.
 #[inline]
 pub fn is_inside() -> bool {
     let mask = FACTS.mask.load(Ordering::Relaxed);
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guest_reads_packets_and_touches_nothing_else_of_the_host() {
+    fn the_guest_reads_packets_and_nothing_else_of_the_host() {
         let keys = Keys {
             private: 1,
             packets: 2,

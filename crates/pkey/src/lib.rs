@@ -1,17 +1,17 @@
-//! Part of a process behind memory protection keys (pkeys(7)): the host, which may use all memory,
-//! and one guest in the same process and thread, which may not use the host's.
+//! Protection of a part of a process by memory protection keys (pkeys(7)). The host may use all
+//! memory. The guest, in the same process and thread, may not use the host's.
 //!
-//! - [`Region`]: all that is the host's lies in one range of low addresses. Two keys: one for what the guest
-//!   may not touch, one for what it may only read.
-//! - [`Allocator`]: what the host allocates comes from the region.
-//! - [`Gate`]: the host runs on a stack in the region and calls the guest, on the thread's ordinary
-//!   stack, with the keys' rights taken away (`WRPKRU`). Each `WRPKRU` is followed by a check of the
+//! - [`Region`]: one range of low addresses has everything of the host. One key is for memory that
+//!   the guest may not access, the other for memory that it may only read.
+//! - [`Allocator`]: allocations of the host come from the region.
+//! - [`Gate`]: the host runs on a stack in the region. It calls the guest on the thread's ordinary
+//!   stack, without the rights to the keys (`WRPKRU`). Each `WRPKRU` is followed by a check of the
 //!   value, as in ERIM (Vahldiek-Oberwagner et al., USENIX Security'19).
-//! - [`Fault`]: a fault of the guest ends its run at the gate, and only that.
-//! - [`seal`](Region::seal): before the guest's first instruction no other `WRPKRU` is left to jump to, no code
-//!   can be added, and the system calls that would undo any of it are refused.
+//! - [`Fault`]: a fault of the guest ends only its run, at the gate.
+//! - [`seal`](Region::seal): before the guest's first instruction, no other `WRPKRU` is left to
+//!   jump to, no code can be added, and system calls that would change any of this are refused.
 //!
-//! x86-64 alone has all of this; elsewhere [`supported`] says so.
+//! All of this exists on x86-64 only. Elsewhere [`supported`] returns an error.
 
 mod allocator;
 mod arch;
@@ -37,9 +37,9 @@ pub use fault::Fault;
 #[cfg(target_arch = "x86_64")]
 pub use filter::{Action, Bounds, decide};
 pub use gate::{Gate, Sites, sites};
-pub use keys::{Unsupported, facts_page, is_inside, supported};
+pub use keys::{NoKeys, facts_page, is_inside, supported};
 pub use pages::Pages;
 pub use region::{BASE, END, Kind, OpenError, Region, host_stack};
 pub use scan::{Finding, accidental, find};
-pub use seal::{SealError, Sealed, User, bind_now, is_bound_now, relinquish};
+pub use seal::{SealError, SealedProcess, User, bind_now, is_bound_now, relinquish};
 pub use thread::Thread;

@@ -1,11 +1,12 @@
-//! A lock that lives in zeroed memory of the region, for the allocator: no `Mutex`, whose poisoning
-//! and parking may allocate.
+//! A lock in zeroed memory of the region, for the allocator. A `Mutex` may allocate for poisoning
+//! and parking.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Held for some hundred instructions at most; who waits longer gives the CPU away.
+/// A lock that is taken for some hundred instructions at most. A thread that waits longer yields
+/// its CPU.
 #[repr(C)]
 pub(crate) struct Lock<T> {
     held: AtomicBool,
@@ -24,7 +25,7 @@ impl<T> Lock<T> {
         }
     }
 
-    pub fn lock(&self) -> Held<'_, T> {
+    pub fn lock(&self) -> LockGuard<'_, T> {
         let mut tries = 0_u32;
         while self.held.swap(true, Ordering::Acquire) {
             tries = tries.wrapping_add(1);
@@ -33,14 +34,14 @@ impl<T> Lock<T> {
                 _ => std::hint::spin_loop(),
             }
         }
-        Held(self)
+        LockGuard(self)
     }
 }
 
-/// The value, until it is dropped.
-pub(crate) struct Held<'a, T>(&'a Lock<T>);
+/// Access to the value; dropping it releases the lock.
+pub(crate) struct LockGuard<'a, T>(&'a Lock<T>);
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -49,14 +50,14 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread holds the lock, and `&mut self` keeps other references away.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
         self.0.held.store(false, Ordering::Release);
     }

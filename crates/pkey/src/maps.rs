@@ -1,41 +1,41 @@
-//! The mappings of this process, from /proc/self/maps.
+//! Mappings of this process, from /proc/self/maps.
 
 use std::io;
 use std::ops::Range;
 
 /// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mapped {
+pub(crate) struct MapEntry {
     pub addresses: Range<usize>,
     pub is_readable: bool,
     pub is_writable: bool,
     pub is_executable: bool,
-    /// Where in its file it begins.
+    /// Offset of its first byte in the file.
     pub offset: usize,
-    /// Its file, or `[stack]` and the like; empty for anonymous memory.
+    /// Path of the file, or `[stack]` and the like; empty for anonymous memory.
     pub name: String,
 }
 
-pub(crate) fn mappings() -> io::Result<Vec<Mapped>> {
+pub(crate) fn mappings() -> io::Result<Vec<MapEntry>> {
     let text = std::fs::read_to_string("/proc/self/maps")?;
-    let all: Option<Vec<Mapped>> = text.lines().map(parse).collect();
+    let all: Option<Vec<MapEntry>> = text.lines().map(parse).collect();
     all.ok_or_else(|| io::Error::other("/proc/self/maps has a line of another form"))
 }
 
-/// The one that has an address.
-pub(crate) fn mapping_at(mappings: &[Mapped], address: usize) -> Option<&Mapped> {
+/// The mapping that contains an address.
+pub(crate) fn mapping_at(mappings: &[MapEntry], address: usize) -> Option<&MapEntry> {
     mappings.iter().find(|m| m.addresses.contains(&address))
 }
 
-/// `START-END RIGHTS OFFSET DEVICE INODE NAME`.
-fn parse(line: &str) -> Option<Mapped> {
+/// Parses `START-END RIGHTS OFFSET DEVICE INODE NAME`.
+fn parse(line: &str) -> Option<MapEntry> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let rights = words.next()?.as_bytes();
     let offset = words.next()?;
     let name = words.nth(2).unwrap_or_default();
     let number = |text| usize::from_str_radix(text, 16).ok();
-    Some(Mapped {
+    Some(MapEntry {
         addresses: number(start)?..number(end)?,
         is_readable: rights.first()? == &b'r',
         is_writable: rights.get(1)? == &b'w',

@@ -1,11 +1,11 @@
-//! A mapping of this process: in the region where its thread has one, else where the kernel likes.
+//! Mappings of this process, in the region if the thread has one.
 
 use crate::region::{Kind, Place, place};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
 
-/// Mapped memory; unmapped when dropped.
+/// MapEntry memory; unmapped when dropped.
 #[derive(Debug)]
 pub struct Pages {
     base: NonNull<u8>,
@@ -20,11 +20,11 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Maps `len` bytes of `file` from `offset` on, or of no file, behind the key of `kind` in a region. `rights` and
-    /// `flags` are those of mmap(2), without `MAP_FIXED`.
+    /// Maps `len` bytes of `file` from `offset` on, or anonymous memory, behind the key of `kind`
+    /// in a region. `rights` and `flags` are mmap(2)'s, without `MAP_FIXED`.
     ///
     /// # Errors
-    /// The kernel's; the region is full.
+    /// An error of the kernel; the region is full.
     pub fn map(
         (file, offset): (Option<BorrowedFd<'_>>, i64),
         len: usize,
@@ -63,7 +63,7 @@ impl Pages {
         self.len
     }
 
-    /// Never true: an empty mapping cannot be made.
+    /// Always false: an empty mapping cannot be made.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -71,7 +71,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // A place unmaps what lies there.
+        // Dropping the place unmaps its pages.
         if self.place.is_none() {
             // SAFETY: base and len are of the mapping that `map` made, which nothing else unmaps.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };

@@ -1,34 +1,34 @@
-//! The range of addresses that is the host's.
+//! The range of addresses that belongs to the host.
 
 use crate::gate::Ends;
 use crate::heap::Heap;
-use crate::keys::{self, Keys, Unsupported, supported};
+use crate::keys::{self, Keys, NoKeys, supported};
 use crate::lock::Lock;
 use crate::spans::{PAGE, Spans};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// First address: above what 32-bit addresses reach, and far below programs, heaps and libraries.
+/// First address: above the reach of 32-bit addresses, far below programs, heaps and libraries.
 pub const BASE: usize = 64 << 30;
-/// First address behind it.
+/// First address behind the region.
 pub const END: usize = 128 << 30;
 
-/// The state: gate, heap, tables.
+/// Bytes of the state: gate, heap and tables.
 const STATE_BYTES: usize = 4 << 20;
-/// The stack that the host runs on.
+/// Address of the stack that the host runs on.
 const STACK: usize = BASE + (16 << 20);
 const STACK_BYTES: usize = 16 << 20;
 const HEAP: usize = BASE + (1 << 30);
 const MAPS: usize = BASE + (16 << 30);
-/// Holes between mappings at most.
+/// Holes between mappings, at most.
 const HOLES: usize = 32 << 10;
 
-/// What lies at [`BASE`]; all zero is its valid beginning.
+/// State at [`BASE`]. All zero is its valid start.
 #[repr(C)]
 pub(crate) struct State {
-    /// First, for the assembly.
+    /// First field, as the assembly expects.
     pub ends: Ends,
-    /// How many callers of [`crate::ordinary`] there are.
+    /// Number of active calls of [`crate::ordinary`].
     pub ordinary: AtomicU32,
     pub heap: Lock<Heap>,
     maps: Lock<Spans<HOLES>>,
@@ -36,55 +36,55 @@ pub(crate) struct State {
 
 const _: () = assert!(size_of::<State>() <= STATE_BYTES);
 
-/// The state; only for a thread with the keys' rights, once there is a region.
+/// The state. Only a thread with rights to the keys may use it, once there is a region.
 pub(crate) fn state() -> &'static State {
-    // SAFETY: mapped and zeroed by `Region::open`, never unmapped; callers are inside, which no thread
-    // is before.
+    // SAFETY: `Region::open` has mapped and zeroed it, and nothing unmaps it. Callers are inside, as no
+    // thread is before.
     unsafe { &*(BASE as *const State) }
 }
 
-/// Which of the keys memory lies behind.
+/// Kinds of memory, each with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What the guest may not touch.
+    /// The guest may not access it.
     Private,
-    /// What it may only read.
+    /// The guest may only read it.
     Packets,
 }
 
-/// Why there is no region.
+/// The reason why there is no region.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// No keys.
+    /// There are no keys.
     #[error(transparent)]
-    Unsupported(#[from] Unsupported),
+    NoKeys(#[from] NoKeys),
     /// All keys are taken, or the kernel refuses.
     #[error("the kernel gives no protection key: {0}")]
     Keys(io::Error),
-    /// Something lies there.
+    /// A mapping lies in the range.
     #[error("the addresses {BASE:#x} to {END:#x} are in use in this process")]
     Taken,
-    /// A process has one region.
+    /// The process already has a region.
     #[error("this process has a protected region already")]
     Again,
-    /// The program allocates past [`crate::Allocator`].
+    /// The program does not use [`crate::Allocator`].
     #[error("this program does not allocate by cofferdam's allocator (#[global_allocator])")]
     Allocator,
-    /// The kernel.
+    /// The kernel refuses the mapping.
     #[error("cannot reserve the protected region: {0}")]
     Os(#[from] io::Error),
 }
 
-/// The region of this process. Once opened it stays: its threads hold memory of it.
+/// Region of this process. It stays once it is open, because its threads have memory in it.
 #[derive(Debug)]
 pub struct Region(pub(crate) ());
 
 impl Region {
-    /// Reserves the addresses and takes the keys. From here on what this thread allocates, and
-    /// threads that it starts, lies in the region.
+    /// Reserves the addresses and allocates the keys. From then on, this thread and threads that it
+    /// starts allocate in the region.
     ///
     /// # Errors
-    /// See [`OpenError`]; what was reserved then stays reserved.
+    /// [`OpenError`]. Reserved addresses stay reserved in that case.
     pub fn open() -> Result<Region, OpenError> {
         supported()?;
         if keys::keys().is_some() {
@@ -101,7 +101,7 @@ impl Region {
             // SAFETY: inside the reserved range, which nothing uses yet.
             unsafe { protect(start, len, rights, keys.private)? };
         }
-        // The state is this thread's alone until the keys are published.
+        // Only this thread uses the state until the keys are published.
         state().heap.lock().reset(HEAP, MAPS);
         state().maps.lock().reset(MAPS, END);
         keys::publish(keys)?;
@@ -112,7 +112,7 @@ impl Region {
     }
 }
 
-/// The stack that the host runs on.
+/// Addresses of the stack that the host runs on.
 pub fn host_stack() -> std::ops::Range<usize> {
     STACK..STACK + STACK_BYTES
 }
@@ -138,10 +138,10 @@ fn reserve() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Gives pages of this process rights and a key.
+/// Sets rights and key of pages of this process.
 ///
 /// # Safety
-/// Nothing relies on other rights there.
+/// No code relies on other rights there.
 pub(crate) unsafe fn protect(start: usize, len: usize, rights: i32, key: u32) -> io::Result<()> {
     // SAFETY: the caller's promise.
     let code = unsafe { libc::syscall(libc::SYS_pkey_mprotect, start, len, rights, key) };
@@ -160,13 +160,13 @@ pub(crate) fn has<T: ?Sized>(at: *const T) -> bool {
 #[derive(Debug)]
 pub(crate) struct Place {
     start: usize,
-    /// With a page behind it that is never mapped.
+    /// Bytes of the place, with a page at its end that is never mapped.
     len: usize,
     kind: Kind,
 }
 
-/// Where the calling thread's next mapping of `len` bytes is to lie; `None` when that is of no
-/// matter: outside, or without a region.
+/// Chooses the place of the calling thread's next mapping of `len` bytes. `None`: any place will
+/// do, because the thread is the guest's or there is no region.
 ///
 /// # Errors
 /// The region is full.
@@ -190,10 +190,10 @@ impl Place {
         self.start as *mut u8
     }
 
-    /// Puts the mapping that was made there behind its key. `rights` are those of mmap(2).
+    /// Sets the key of the mapping at this place. `rights` are mmap(2)'s.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub fn protect(&self, rights: i32) -> io::Result<()> {
         let Some(keys) = keys::keys() else {
             return Ok(());
@@ -210,7 +210,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: the pages are this place's alone; whoever has mapped something there is done with it.
+        // SAFETY: the pages are this place's alone, and a mapping there is no longer used.
         let found = unsafe {
             libc::mmap(
                 self.start as *mut _,
@@ -221,14 +221,14 @@ impl Drop for Place {
                 0,
             )
         };
-        // What could not be unmapped is not given out again.
+        // A place that could not be unmapped is not used again.
         if found != libc::MAP_FAILED {
             state().maps.lock().give(self.start, self.len);
         }
     }
 }
 
-/// For callers of [`crate::ordinary`].
+/// Counts a call of [`crate::ordinary`] that begins or ends.
 pub(crate) fn count_ordinary(more: bool) {
     match more {
         true => state().ordinary.fetch_add(1, Ordering::Relaxed),

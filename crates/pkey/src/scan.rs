@@ -1,8 +1,8 @@
-//! Which instructions of the process write PKRU. Every offset is looked at, not only where the
-//! compiler put an instruction: a jump may go anywhere.
+//! Search of the process for instructions that write PKRU. It looks at every offset, not only at
+//! the compiler's instructions, because a jump may go anywhere.
 
 use crate::gate::sites;
-use crate::maps::{Mapped, mapping_at};
+use crate::maps::{MapEntry, mapping_at};
 use crate::seal::SealError;
 use crate::spans::PAGE;
 use crate::watch::{MOST, starts};
@@ -14,7 +14,7 @@ use std::ops::Range;
 pub enum Finding {
     /// `WRPKRU`.
     Wrpkru,
-    /// `XRSTOR`, of any operand in memory.
+    /// `XRSTOR` with any memory operand.
     Xrstor,
 }
 
@@ -27,13 +27,13 @@ impl Finding {
     }
 }
 
-/// Where in `code` such an instruction begins, in order.
+/// Offsets in `code` at which such an instruction begins, in order.
 pub fn find(code: &[u8]) -> impl Iterator<Item = (usize, Finding)> {
     (0..code.len().saturating_sub(2)).filter_map(|at| {
         let found = match code[at..at + 3] {
             [0x0f, 0x01, 0xef] => Finding::Wrpkru,
-            // 0F AE /5 with a memory operand; a register operand would be LFENCE. XSAVES' counterpart XRSTORS
-            // is of the kernel alone.
+            // 0F AE /5 with a memory operand; with a register operand it is LFENCE. Only the kernel
+            // may execute XRSTORS, the counterpart of XSAVES.
             [0x0f, 0xae, form] if form >> 6 != 3 && form >> 3 & 7 == 5 => Finding::Xrstor,
             _ => return None,
         };
@@ -41,34 +41,34 @@ pub fn find(code: &[u8]) -> impl Iterator<Item = (usize, Finding)> {
     })
 }
 
-/// What becomes of a finding.
+/// Treatment of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// The gate's.
+    /// The gate's own instruction.
     Ours,
-    /// Known, and not needed any more.
+    /// A known instruction that is no longer needed.
     Overwritten,
-    /// Bytes of this program that nobody meant to be one.
+    /// Bytes of this program that happen to form the instruction.
     Watched,
     Refused,
 }
 
-/// The code of others that is known to write PKRU.
-struct Known {
+/// Foreign code that is known to write PKRU.
+struct ForeignCode {
     /// The C library's `pkey_set`.
     pkey_set: Range<usize>,
-    /// An address of the dynamic linker, whose lazy binding restores registers by XRSTOR.
+    /// An address in the dynamic linker, whose lazy binding executes XRSTOR.
     linker: usize,
 }
 
-impl Known {
-    fn new() -> Known {
+impl ForeignCode {
+    fn new() -> ForeignCode {
         // SAFETY: looks a symbol up by a name that ends with a zero.
         let pkey_set = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"pkey_set".as_ptr()) } as usize;
         // SAFETY: reads the auxiliary vector.
         let linker = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
-        Known {
-            // It is smaller: glibc's has 60 bytes.
+        ForeignCode {
+            // The function is smaller: glibc's has 60 bytes.
             pkey_set: pkey_set..pkey_set.saturating_add(96),
             linker,
         }
@@ -77,7 +77,7 @@ impl Known {
     fn fate(
         &self,
         (program, linker): (&str, &str),
-        mapped: &Mapped,
+        mapped: &MapEntry,
         at: usize,
         found: Finding,
     ) -> Fate {
@@ -91,7 +91,7 @@ impl Known {
     }
 }
 
-/// An instruction in this program's code that nobody wrote, if there is one: for attacks.
+/// Address of an accidental instruction in this program's code, for attacks; `None` without one.
 ///
 /// # Errors
 /// /proc/self/maps cannot be read.
@@ -109,20 +109,20 @@ pub fn accidental() -> io::Result<Option<usize>> {
 }
 
 /// # Safety
-/// It is mapped and readable, and does not change meanwhile.
-unsafe fn bytes(mapped: &Mapped) -> &'static [u8] {
+/// The mapping is readable and does not change meanwhile.
+unsafe fn bytes(mapped: &MapEntry) -> &'static [u8] {
     let start = mapped.addresses.start as *const u8;
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(start, mapped.addresses.len()) }
 }
 
-/// Leaves no instruction that writes PKRU but the gate's. The program must be bound: the dynamic
-/// linker loses what it binds lazily with. Returns the addresses to be watched.
-pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
+/// Removes every instruction that writes PKRU except the gate's. Lazy binding stops working, so
+/// that the program must be bound. Returns the addresses to watch.
+pub(crate) fn clean(mappings: &[MapEntry]) -> Result<Vec<usize>, SealError> {
     let mut watched = Vec::new();
-    let known = Known::new();
+    let foreign = ForeignCode::new();
     let name = |address| mapping_at(mappings, address).map_or("", |m| m.name.as_str());
-    let names = (name(sites().code.start), name(known.linker));
+    let names = (name(sites().code.start), name(foreign.linker));
     for mapped in mappings.iter().filter(|m| m.is_executable) {
         if mapped.is_writable {
             return Err(SealError::Writable {
@@ -130,7 +130,7 @@ pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
             });
         }
         if !mapped.is_readable {
-            // The kernel's [vsyscall], at a fixed address: executable only, three system calls.
+            // The kernel's [vsyscall] at a fixed address: executable only, three system calls.
             if mapped.name == "[vsyscall]" {
                 continue;
             }
@@ -143,7 +143,7 @@ pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
         let found: Vec<(usize, Finding)> = find(code).collect();
         for (offset, found) in found {
             let at = mapped.addresses.start + offset;
-            match known.fate(names, mapped, at, found) {
+            match foreign.fate(names, mapped, at, found) {
                 Fate::Ours => {}
                 Fate::Overwritten => overwrite(at)?,
                 Fate::Watched => {
@@ -166,14 +166,14 @@ pub(crate) fn clean(mappings: &[Mapped]) -> Result<Vec<usize>, SealError> {
     }
 }
 
-fn described(mapped: &Mapped) -> String {
+fn described(mapped: &MapEntry) -> String {
     match mapped.name.as_str() {
         "" => format!("anonymous memory at {:#x}", mapped.addresses.start),
         name => name.to_owned(),
     }
 }
 
-/// Makes the instruction at an address `ud2`.
+/// Replaces the instruction at an address by `ud2`.
 fn overwrite(at: usize) -> Result<(), SealError> {
     let page = at & !(PAGE - 1);
     // Both bytes, which may lie on two pages.
@@ -251,10 +251,10 @@ mod tests {
 
     /// Promise 69.
     #[test]
-    fn code_of_unknown_origin_is_refused_with_its_file_and_offset() {
+    fn code_of_unknown_origin_is_refused_with_its_place() {
         static CODE: [u8; 4] = [0x90, 0x0f, 0x01, 0xef];
         let start = CODE.as_ptr() as usize;
-        let mapped = Mapped {
+        let mapped = MapEntry {
             addresses: start..start + CODE.len(),
             is_readable: true,
             is_writable: false,
@@ -269,7 +269,7 @@ mod tests {
             error.starts_with("/opt/other.so has the instruction WRPKRU at offset 0x1001"),
             "{error}"
         );
-        let writable = Mapped {
+        let writable = MapEntry {
             is_writable: true,
             ..mapped
         };

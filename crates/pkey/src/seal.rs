@@ -1,9 +1,9 @@
-//! Everything that must hold before the guest's first instruction.
+//! Conditions that must hold before the guest's first instruction.
 
 use crate::fault::SIGNALS;
 use crate::gate::{handler, sites};
 use crate::keys::keys;
-use crate::maps::{Mapped, mapping_at, mappings};
+use crate::maps::{MapEntry, mapping_at, mappings};
 use crate::region::{END, Region, protect};
 use crate::scan::clean;
 use crate::watch::{MOST, watch};
@@ -15,60 +15,64 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Makes the dynamic linker bind everything at the start (ld.so(8)).
+/// Variable that makes the dynamic linker bind everything at the start (ld.so(8)).
 const BIND_NOW: &str = "LD_BIND_NOW";
-/// Bytes of the alternate signal stack: the frame has all registers, AVX-512's and AMX's among them.
+/// Bytes of the alternate signal stack. A frame has all registers, those of AVX-512 and AMX
+/// included.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
 
-/// Why a guest is not let in.
+/// The reason why a guest is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// Root may open /proc/self/mem, past all keys.
+    /// Root may open /proc/self/mem, which no key stops.
     #[error(
-        "its user is root, who may read and write all memory by /proc/self/mem: give it another user"
+        "its user is root, who may read and write all memory by /proc/self/mem: give it another \
+            user"
     )]
     Root,
-    /// The dynamic linker still binds when functions are first called.
+    /// The dynamic linker still binds functions when they are first called.
     #[error("the program was not started with {BIND_NOW}=1")]
     Lazy,
     /// An instruction that writes PKRU, of unknown origin.
     #[error(
-        "{file} has the instruction {what} at offset {offset:#x}, by which memory could be unprotected: start the dataplane without that library"
+        "{file} has the instruction {what} at offset {offset:#x}, by which memory could be \
+            unprotected: start the dataplane without that library"
     )]
     Instruction {
-        /// Which.
+        /// Name of the instruction.
         what: &'static str,
-        /// In which file.
+        /// File that contains it.
         file: String,
-        /// Where in it.
+        /// Offset in the file.
         offset: usize,
     },
-    /// More places than the CPU can watch.
+    /// There are more places than the CPU can watch.
     #[error(
-        "this build of the program has {count} places in its code that could unprotect memory, more than the {MOST} that the CPU can watch: use another build"
+        "this build of the program has {count} places in its code that could unprotect memory, \
+            more than the {MOST} that the CPU can watch: use another build"
     )]
     Accidents {
-        /// How many.
+        /// Number of the places.
         count: usize,
     },
-    /// Code could be written.
+    /// Code is writable.
     #[error("{what} is writable and executable")]
     Writable {
-        /// The mapping.
+        /// Name of the mapping.
         what: String,
     },
     /// Code cannot be searched.
     #[error("{what} is executable and cannot be read")]
     Unreadable {
-        /// The mapping.
+        /// Name of the mapping.
         what: String,
     },
-    /// The kernel.
+    /// A system call failed.
     #[error("cannot {what}: {source}")]
     Os {
-        /// What failed.
+        /// The operation that failed.
         what: &'static str,
-        /// Why.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
@@ -87,22 +91,22 @@ fn checked(what: &'static str, code: i64) -> Result<(), SealError> {
     }
 }
 
-/// Whom the guest's system calls are made as.
+/// The user that makes the guest's system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// User.
+    /// User number.
     pub uid: u32,
-    /// Its only group.
+    /// Number of its only group.
     pub gid: u32,
 }
 
-/// Whether this program was bound at its start.
+/// Whether this program was bound when it started.
 pub fn is_bound_now() -> bool {
     std::env::var_os(BIND_NOW).is_some_and(|value| !value.is_empty())
 }
 
-/// Starts this program again, in this process, so that it is bound at its start. Returns only when that
-/// fails.
+/// Starts this program again, in this process, with everything bound at the start. Returns only on
+/// failure.
 pub fn bind_now() -> io::Error {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -110,19 +114,19 @@ pub fn bind_now() -> io::Error {
     command.arg0(name).args(arguments).env(BIND_NOW, "1").exec()
 }
 
-/// Takes the rights of `user` for those of the calling thread alone, for good, and no capabilities.
+/// Gives the calling thread the rights of `user`, permanently, and no capabilities.
 ///
 /// # Errors
-/// The kernel's.
+/// An error of the kernel.
 pub fn relinquish(user: User) -> io::Result<()> {
     let (uid, gid) = (user.uid, user.gid);
     // linux/capability.h, version 3: 64 bits of each set.
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [[0_u32; 3]; 2];
-    // SAFETY: the C library's functions would change all threads; these change this one. The pointers
-    // are of the sizes that the kernel expects.
+    // SAFETY: the bare system calls change this thread alone, unlike the C library's functions. The
+    // pointers have the sizes that the kernel expects.
     unsafe {
-        // Without rights to change groups there are none to give up.
+        // Without rights to change groups there are none to drop.
         let groups = Errno::result(libc::syscall(libc::SYS_setgroups, 1_usize, &raw const gid));
         if let Err(e) = groups
             && (e != Errno::EPERM || libc::geteuid() == 0)
@@ -142,21 +146,21 @@ pub fn relinquish(user: User) -> io::Result<()> {
 
 /// A process that is ready for its guest.
 #[derive(Debug)]
-pub struct Sealed {
+pub struct SealedProcess {
     ordinary: Range<u64>,
     watched: Vec<usize>,
 }
 
 impl Region {
-    /// Prepares the process; to be called when all that is to be loaded is loaded,
-    /// and before the thread that [`Sealed::enter`]s is started: it inherits the signal mask.
+    /// Prepares the process. Call it when everything is loaded, and before the start of the thread
+    /// that calls [`SealedProcess::enter`], which inherits the signal mask.
     ///
-    /// Afterwards the calling thread takes no signals but faults. If it is the first of the process, its stack
-    /// is read-only for threads without the keys' rights.
+    /// Afterwards the calling thread takes no signals but faults. If it is the first of the
+    /// process, its stack is read-only for threads without rights to the keys.
     ///
     /// # Errors
-    /// What stands against a guest.
-    pub fn seal(&self) -> Result<Sealed, SealError> {
+    /// The reason against a guest.
+    pub fn seal(&self) -> Result<SealedProcess, SealError> {
         if !is_bound_now() {
             return Err(SealError::Lazy);
         }
@@ -179,14 +183,14 @@ impl Region {
         let mappings = mappings().map_err(read)?;
         let watched = clean(&mappings)?;
         protect_first_stack(&mappings)?;
-        Ok(Sealed {
+        Ok(SealedProcess {
             watched,
             ordinary: ordinary(&mappings, sites().code.start),
         })
     }
 }
 
-/// So that /proc/self/mem, which no key stops, is root's.
+/// Makes /proc/self/mem, which no key stops, accessible to root only.
 fn undumpable() -> Result<(), SealError> {
     // SAFETY: a setting of this process.
     let code = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
@@ -207,11 +211,11 @@ fn handle_faults() -> Result<(), SealError> {
     Ok(())
 }
 
-fn protect_first_stack(mappings: &[Mapped]) -> Result<(), SealError> {
+fn protect_first_stack(mappings: &[MapEntry]) -> Result<(), SealError> {
     // SAFETY: asks for two ids.
     let is_first = unsafe { libc::gettid() == libc::getpid() };
     if !is_first {
-        // Another first thread has no rights.
+        // Any other first thread has no rights.
         return Ok(());
     }
     let stack = mappings.iter().find(|m| m.name == "[stack]");
@@ -228,8 +232,9 @@ fn protect_first_stack(mappings: &[Mapped]) -> Result<(), SealError> {
     })
 }
 
-/// From behind the region and the program, which has code at `code`, to the lowest library.
-fn ordinary(mappings: &[Mapped], code: usize) -> Range<u64> {
+/// Ordinary memory: from behind the region and the program, whose code is at `code`, to the lowest
+/// library.
+fn ordinary(mappings: &[MapEntry], code: usize) -> Range<u64> {
     let program = mapping_at(mappings, code).map_or("", |m| m.name.as_str());
     let of_program = mappings.iter().filter(|m| m.name == program);
     let first = of_program
@@ -246,26 +251,26 @@ fn ordinary(mappings: &[Mapped], code: usize) -> Range<u64> {
     first as u64..end as u64
 }
 
-impl Sealed {
-    /// Makes the calling thread one that can run a guest: no rights but those of `user`, no system
-    /// calls but those of the list. Returns its alternate signal stack.
+impl SealedProcess {
+    /// Prepares the calling thread to run a guest. It keeps only the rights of `user` and the
+    /// listed system calls. Returns its alternate signal stack.
     ///
     /// # Errors
-    /// What stands against the guest; then the thread may have lost rights.
+    /// The reason against the guest. The thread may have lost rights in that case.
     pub fn enter(&self, user: User) -> Result<Range<usize>, SealError> {
         if user.uid == 0 {
             return Err(SealError::Root);
         }
         leave_rseq()?;
         let signal_stack = signal_stack()?;
-        let mut kept = Vec::new();
+        let mut open = Vec::new();
         for address in &self.watched {
             let fd = watch(*address).map_err(|source| SealError::Os {
                 what: "watch its code (perf_event_open, Linux 5.13)",
                 source,
             })?;
-            // Open as long as the thread.
-            kept.push(fd.into_raw_fd());
+            // The descriptor stays open as long as the thread runs.
+            open.push(fd.into_raw_fd());
         }
         relinquish(user).map_err(|source| SealError::Os {
             what: "switch to its user",
@@ -273,17 +278,17 @@ impl Sealed {
         })?;
         // A change of user may have made the process dumpable again.
         undumpable()?;
-        self.filter(&kept)?;
+        self.filter(&open)?;
         Ok(signal_stack)
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn filter(&self, kept: &[i32]) -> Result<(), SealError> {
+    fn filter(&self, open: &[i32]) -> Result<(), SealError> {
         let bounds = crate::filter::Bounds {
             first: self.ordinary.start,
             end: self.ordinary.end,
         };
-        crate::filter::install(bounds, kept).map_err(|source| SealError::Os {
+        crate::filter::install(bounds, open).map_err(|source| SealError::Os {
             what: "filter its system calls (a kernel with CONFIG_SECCOMP_FILTER is needed)",
             source,
         })
@@ -295,10 +300,10 @@ impl Sealed {
     }
 }
 
-/// A restartable sequence, registered in memory that the guest may write, would let it choose where an
-/// interrupted host continues. This thread has none from now on.
+/// Unregisters the thread's restartable sequence. Its area lies in memory of the guest, which could
+/// choose where an interrupted host continues.
 fn leave_rseq() -> Result<(), SealError> {
-    /// The signature before each abort handler (glibc, sysdeps/unix/sysv/linux/x86/bits/rseq.h).
+    /// Signature before each abort handler (glibc, sysdeps/unix/sysv/linux/x86/bits/rseq.h).
     const SIGNATURE: u32 = 0x5305_3053;
     const UNREGISTER: u32 = 1;
     // SAFETY: looks symbols up by names that end with a zero; what is found are integers.
@@ -315,7 +320,7 @@ fn leave_rseq() -> Result<(), SealError> {
     }
     // SAFETY: where the C library says that this thread's area lies.
     let area = unsafe { thread_pointer().wrapping_add_signed(offset) };
-    // What was registered is 32 bytes, or all that newer kernels want.
+    // The registered length is 32 bytes, or the length that newer kernels request.
     // SAFETY: reads the auxiliary vector (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN).
     let wanted = unsafe { libc::getauxval(27) } as u32;
     for len in [32, size, wanted.next_multiple_of(32)] {
@@ -335,7 +340,11 @@ unsafe fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: see above.
     unsafe {
-        std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
+        std::arch::asm!(
+            "mov {}, fs:[0]",
+            out(reg) pointer,
+            options(nostack, readonly, preserves_flags)
+        )
     };
     pointer
 }
@@ -345,8 +354,8 @@ unsafe fn thread_pointer() -> usize {
     0
 }
 
-/// In ordinary memory: before 6.12 (commit 70044df250d0) the kernel writes the frame with the rights of the
-/// moment, and these are the guest's.
+/// Allocates the signal stack in ordinary memory. Before 6.12 (commit 70044df250d0) the kernel
+/// writes the frame with the thread's current rights, here the guest's.
 fn signal_stack() -> Result<Range<usize>, SealError> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -379,8 +388,8 @@ fn signal_stack() -> Result<Range<usize>, SealError> {
 mod tests {
     use super::*;
 
-    fn mapped(addresses: Range<usize>, is_executable: bool, name: &str) -> Mapped {
-        Mapped {
+    fn mapped(addresses: Range<usize>, is_executable: bool, name: &str) -> MapEntry {
+        MapEntry {
             addresses,
             is_readable: true,
             is_writable: !is_executable,

@@ -3,15 +3,15 @@
 use nix::errno::Errno;
 use std::io;
 
-/// From now on `filter` decides about the system calls of the calling thread and of all that it starts, which gains no
-/// rights by set-uid bits either: a filter requires that.
+/// Installs `filter` for the system calls of the calling thread and of all that it starts. As the
+/// kernel requires, these gain no rights by set-uid bits any more.
 ///
 /// # Errors
-/// The kernel has no filters, or does not take this one.
+/// The kernel has no filters, or refuses this one.
 pub fn install(filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).map_err(io::Error::other)?,
-        // The kernel reads it alone.
+        // The kernel only reads it.
         filter: filter.as_ptr().cast_mut(),
     };
     // SAFETY: the program is the caller's, with its length; both calls concern this thread alone.

@@ -1,5 +1,5 @@
-//! Which pages of a range are free: a table of fixed size, so that it can describe the memory that
-//! everything else is allocated from.
+//! Table of the free pages of a range. Its size is fixed, so that it can describe the memory from
+//! which everything else is allocated.
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
@@ -18,7 +18,7 @@ impl Span {
     }
 }
 
-/// The free spans of a range, by address; at most `N`. All zero is a valid, empty table.
+/// The free spans of a range by address, at most `N`. All zero is a valid, empty table.
 #[repr(C)]
 pub(crate) struct Spans<const N: usize> {
     count: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Spans<const N: usize> {
 }
 
 impl<const N: usize> Spans<N> {
-    /// All of `start..end` is free, and was never used.
+    /// Frees all of `start..end`, which was never used.
     pub fn reset(&mut self, start: usize, end: usize) {
         self.count = 1;
         self.fresh = start;
@@ -38,8 +38,8 @@ impl<const N: usize> Spans<N> {
         };
     }
 
-    /// Takes `len` bytes at a multiple of `align`, both whole pages; where, and whether they were
-    /// never taken before. The lowest that fit.
+    /// Takes `len` bytes at a multiple of `align`, both whole pages, at the lowest address that
+    /// fits. Returns the address, and whether they were never taken before.
     pub fn take(&mut self, len: usize, align: usize) -> Option<(usize, bool)> {
         let align = align.max(PAGE);
         let (index, start) = (0..self.count).find_map(|index| {
@@ -60,7 +60,7 @@ impl<const N: usize> Spans<N> {
             (false, false) => self.remove(index),
             (true, false) => self.free[index] = before,
             (false, true) => self.free[index] = after,
-            // No place for both halves: what lies before is lost.
+            // No entry is left for the second half: the pages before the taken ones are lost.
             (true, true) if self.count == N => self.free[index] = after,
             (true, true) => {
                 self.free[index] = before;
@@ -72,7 +72,7 @@ impl<const N: usize> Spans<N> {
         Some((start, is_fresh))
     }
 
-    /// Gives bytes back that [`Spans::take`] gave. Neighbours become one span.
+    /// Frees bytes that [`Spans::take`] returned. Adjacent spans become one.
     pub fn give(&mut self, start: usize, len: usize) {
         let index = self.free[..self.count].partition_point(|span| span.start < start);
         let joins_before = index > 0 && self.free[index - 1].end() == start;
@@ -87,7 +87,7 @@ impl<const N: usize> Spans<N> {
                 self.free[index].start = start;
                 self.free[index].len += len;
             }
-            // A full table loses them: it takes as many holes as it has entries.
+            // A full table loses the pages: it describes as many holes as it has entries.
             (false, false) if self.count == N => {}
             (false, false) => self.insert(index, Span { start, len }),
         }
@@ -145,7 +145,7 @@ mod tests {
 
     /// Promise 69.
     #[test]
-    fn any_order_of_takes_and_gives_keeps_spans_apart_and_loses_nothing() {
+    fn no_order_of_takes_and_gives_loses_a_page() {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..50 {
             let mut spans = Spans::<512>::default();
@@ -183,12 +183,12 @@ mod tests {
             .step_by(2)
             .for_each(|(start, _)| spans.give(*start, PAGE));
         let again: Vec<_> = std::iter::from_fn(|| spans.take(PAGE, 0)).collect();
-        let kept: Vec<usize> = taken
+        let in_use: Vec<usize> = taken
             .iter()
             .skip(1)
             .step_by(2)
             .map(|(start, _)| *start)
             .collect();
-        assert!(again.iter().all(|(start, _)| !kept.contains(start)));
+        assert!(again.iter().all(|(start, _)| !in_use.contains(start)));
     }
 }

@@ -1,18 +1,18 @@
-//! Threads of the host beside the one with the guest: stack and thread-local storage in the region.
+//! Further threads of the host, with stack and thread-local storage in the region.
 
 use crate::pages::Pages;
 use crate::region::Kind;
 use std::ffi::{CString, c_void};
 use std::io;
 
-/// Of a thread's stack.
+/// Bytes of a thread's stack.
 const STACK_BYTES: usize = 2 << 20;
 
-/// A running thread; joined when dropped.
+/// A running thread. Dropping it joins it.
 #[derive(Debug)]
 pub struct Thread {
     id: libc::pthread_t,
-    /// Its stack; unmapped after it.
+    /// Stack of the thread, unmapped after it.
     _stack: Pages,
 }
 
@@ -27,19 +27,19 @@ extern "C" fn run(body: *mut c_void) -> *mut c_void {
     let (name, body) = *body;
     // SAFETY: names this thread; longer names are cut off.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-    // A panic has been reported by the hook; it must not unwind into the C library.
+    // The hook has reported a panic. It must not unwind into the C library.
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     std::ptr::null_mut()
 }
 
 impl Thread {
-    /// Starts `body` in a thread; inside, all of its memory is the region's.
+    /// Starts `body` in a thread whose memory all lies in the region.
     ///
     /// # Safety
-    /// What `body` borrows outlives the returned value, which must be dropped.
+    /// Borrows of `body` outlive the returned value, which must be dropped.
     ///
     /// # Errors
-    /// No memory, too many threads.
+    /// There is no memory, or there are too many threads.
     pub unsafe fn spawn<'a>(name: &str, body: impl FnOnce() + Send + 'a) -> io::Result<Thread> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;

@@ -1,7 +1,8 @@
-//! Instructions that nobody wrote: bytes of the program's own code that happen to be one that writes PKRU,
-//! for who jumps into the middle of another. They cannot be overwritten; the CPU watches them.
+//! Watching of accidental instructions: bytes of the program's code that happen to write PKRU when
+//! a jump goes into the middle of an instruction. They cannot be overwritten, so the CPU watches
+//! them.
 //!
-//! A breakpoint register holds one address, and there are four. The program's own code alone is
+//! A CPU has four breakpoint registers, each for one address. Only the program's own code is
 //! watched: some megabytes have one such place, or none.
 
 use nix::errno::Errno;
@@ -11,23 +12,23 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// Breakpoint registers of a CPU.
 pub(crate) const MOST: usize = 4;
 
-/// `si_code` of SIGTRAP by a breakpoint that the kernel was asked for (TRAP_PERF).
+/// `si_code` of SIGTRAP by a breakpoint that was requested from the kernel (TRAP_PERF).
 pub(crate) const TRAP_PERF: i32 = 6;
 
-/// Bytes that may stand before an instruction without making it another.
+/// Whether a byte may precede an instruction without changing it.
 fn is_prefix(byte: u8) -> bool {
     matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
 }
 
-/// From where on an instruction at `at` may be run: from its first byte, and from prefixes before it.
+/// Addresses from which an instruction at `at` can be run: its first byte, and prefixes before it.
 pub(crate) fn starts(code: &[u8], at: usize) -> impl Iterator<Item = usize> {
     let before = code[..at].iter().rev().take_while(|byte| is_prefix(**byte));
     let prefixes = before.count().min(14);
     at - prefixes..=at
 }
 
-/// SIGTRAP for the calling thread before it runs the instruction at an address, as long as the
-/// descriptor is open.
+/// Makes the kernel send SIGTRAP to the calling thread before it runs the instruction at an
+/// address, as long as the descriptor is open.
 pub(crate) fn watch(address: usize) -> io::Result<OwnedFd> {
     /// struct perf_event_attr (linux/perf_event.h), version 7, since 5.13 (commit 97ba62b27867).
     #[repr(C)]

@@ -1,4 +1,4 @@
-//! A device that the dataplane and Linux share, and which of its packets are whose.
+//! A device that the dataplane and Linux share, and the addresses that each of them has.
 
 use crate::error::PortError;
 use crate::port::Facts;
@@ -8,29 +8,29 @@ use cofferdam_types::IfIndex;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-/// Where packets are taken off the device.
+/// Place at which packets are taken off the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// In the driver where it can, else in the stack.
+    /// In the driver if it can, else in the stack.
     #[default]
     Best,
-    /// In the driver or not at all.
+    /// In the driver only.
     Native,
-    /// In the stack: any device.
+    /// In the stack, for any device.
     Generic,
 }
 
-/// The redirecting program on one device; it goes when this is dropped.
+/// The redirecting program on one device. Dropping it detaches the program.
 pub struct Device {
     facts: Facts,
     programs: RedirectPrograms,
-    /// Attached until it is dropped.
+    /// Keeps the program attached until it is dropped.
     _link: RedirectLink,
 }
 
 impl Device {
-    /// Attaches to device `name` of the calling thread's network namespace. Until addresses
-    /// are claimed every packet passes to Linux.
+    /// Attaches to device `name` of the calling thread's network namespace. Every packet passes to
+    /// Linux until addresses are claimed.
     pub fn open(name: &str, mode: Mode) -> Result<Device, PortError> {
         let facts = facts(name)?;
         let index = IfIndex(facts.index);
@@ -58,45 +58,45 @@ impl Device {
         })
     }
 
-    /// What it is.
+    /// Facts of the device.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Its index.
+    /// Index of the device.
     pub fn index(&self) -> u32 {
         self.facts.index
     }
 
-    /// Everything for `address` is the dataplane's: ARP and neighbour solicitations too.
+    /// Redirects every packet for `address`, ARP and neighbour solicitations included.
     pub fn claim(&self, address: IpAddr) -> Result<(), PortError> {
         self.programs.claim(address).map_err(|e| self.failed(e))
     }
 
-    /// Of an address that Linux has, the ports from `first_port` to `last_port` (0 and 0 for
-    /// none) and those of [`Device::claim_port`] are the dataplane's.
+    /// Redirects, of an address that Linux has, the ports from `first_port` to `last_port` (0 and 0
+    /// for none) and those of [`Device::claim_port`].
     pub fn share(&self, address: IpAddr, first_port: u16, last_port: u16) -> Result<(), PortError> {
         let shared = self.programs.share(address, first_port, last_port);
         shared.map_err(|e| self.failed(e))
     }
 
-    /// A port of a shared address is the dataplane's; `protocol` is 6 (TCP) or 17 (UDP).
+    /// Redirects a port of a shared address. `protocol` is 6 (TCP) or 17 (UDP).
     pub fn claim_port(&self, address: IpAddr, protocol: u8, port: u16) -> Result<(), PortError> {
         let claimed = self.programs.claim_port(address, protocol, port);
         claimed.map_err(|e| self.failed(e))
     }
 
-    /// Gives an address back to Linux.
+    /// Leaves an address to Linux again.
     pub fn disclaim(&self, address: IpAddr) {
         self.programs.disclaim(address);
     }
 
-    /// Gives a port back to Linux.
+    /// Leaves a port to Linux again.
     pub fn disclaim_port(&self, address: IpAddr, protocol: u8, port: u16) {
         self.programs.disclaim_port(address, protocol, port);
     }
 
-    /// How many packets went where.
+    /// Packets by destination.
     pub fn counts(&self) -> RedirectCounts {
         self.programs.counts()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a port.
+//! Errors of ports.
 
 use std::io;
 
@@ -8,87 +8,91 @@ pub enum PortError {
     /// A system call failed.
     #[error("{what} on {device}: {source}")]
     Os {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Device, or what stands for it.
+        /// Name of the device, or a substitute.
         device: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// No such device in this network namespace.
+    /// This network namespace has no such device.
     #[error("there is no network device {0} here: see `ip link`")]
     NoDevice(String),
-    /// The device went while it was used.
+    /// The device was removed while in use.
     #[error("{0} is gone: it was removed, or moved to another network namespace")]
     Gone(String),
     /// The device has fewer queues.
     #[error("{device} has no queue {queue}: see `ls /sys/class/net/{device}/queues`")]
     NoQueue {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// Queue.
+        /// Number of the queue.
         queue: u32,
     },
-    /// Its queue has an AF_XDP socket already, or its device another XDP program.
+    /// The queue has an AF_XDP socket already, or the device has another XDP program.
     #[error(
-        "{0} is in use by another XDP program or AF_XDP socket: stop it first (see `ip link show {0}`)"
+        "{0} is in use by another XDP program or AF_XDP socket: stop it first (see `ip link show \
+            {0}`)"
     )]
     Busy(String),
     /// The kernel or the device lacks AF_XDP.
     #[error("{device} offers no AF_XDP sockets: {why}")]
     Unsupported {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// What is missing.
+        /// The part that is missing.
         why: String,
     },
     /// Frames would not fit the buffers.
     #[error(
-        "{device} has an MTU of {mtu_bytes} bytes; buffers of {room_bytes} bytes hold no such frame: lower the MTU or use larger frames"
+        "{device} has an MTU of {mtu_bytes} bytes; buffers of {room_bytes} bytes hold no such \
+            frame: lower the MTU or use larger frames"
     )]
     Mtu {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// Its MTU.
+        /// MTU of the device.
         mtu_bytes: u32,
-        /// What a buffer holds.
+        /// Bytes that a buffer holds.
         room_bytes: u32,
     },
-    /// Packets of several frames, on a device that several sockets share.
+    /// Packets would need several frames, on a device that several sockets share.
     #[error(
-        "{device} has an MTU of {mtu_bytes} bytes; with several cores, and on every device after the first, a packet must fit one frame, which holds {room_bytes} bytes: lower the MTU, or use larger frames"
+        "{device} has an MTU of {mtu_bytes} bytes; with several cores, and on every device after \
+            the first, a packet must fit one frame, which holds {room_bytes} bytes: lower the MTU, \
+            or use larger frames"
     )]
     MtuOfSeveral {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// Its MTU.
+        /// MTU of the device.
         mtu_bytes: u32,
-        /// What a frame holds.
+        /// Bytes that a frame holds.
         room_bytes: u32,
     },
     /// The program could not be loaded.
     #[error("the redirecting program for {device}: {source}")]
     Load {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: cofferdam_bpf::LoadError,
     },
     /// The program's maps could not be written.
     #[error("the redirecting program on {device}: {source}")]
     Program {
-        /// Device.
+        /// Name of the device.
         device: String,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: cofferdam_bpf::MapError,
     },
 }
 
 impl PortError {
-    /// Whether the kernel refused for want of rights.
+    /// Whether the kernel refused for lack of rights.
     pub fn is_denied(&self) -> bool {
         match self {
             PortError::Os { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,

@@ -1,10 +1,10 @@
-//! Packets in and out of a device without the kernel's network stack: AF_XDP sockets over a
-//! packet memory, and, behind the same [`Port`], tap devices and in-process pipes.
+//! Packets to and from a device without the kernel's network stack: AF_XDP sockets over a packet
+//! memory. Tap devices and in-process pipes implement the same [`Port`].
 //!
-//! A thin layer over the kernel's interface (`linux/if_xdp.h`), not one of the crates that
-//! exist: those allocate the packet memory themselves, and ours must be a sealed memory file that
-//! an application maps read-only; xsk-rs also needs libxdp, a C library. What is left is four
-//! rings.
+//! The crate is a thin layer over the kernel's interface (`linux/if_xdp.h`). Existing crates
+//! allocate the packet memory themselves, while ours must be a sealed memory file that an
+//! application maps read-only. xsk-rs also needs libxdp, a C library. The rest of the interface is
+//! four rings.
 
 mod device;
 mod error;

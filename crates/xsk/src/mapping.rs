@@ -1,4 +1,4 @@
-//! Memory that is mapped from a file or from a socket, and unmapped when dropped.
+//! Memory that is mapped from a file or a socket, and unmapped when dropped.
 
 use cofferdam_pkey::{Kind, Pages};
 use std::io;
@@ -6,28 +6,28 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What may be done with a mapping.
+/// Access to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read; a store faults.
+    /// Reading only; a store faults.
     Read,
-    /// Read and write.
+    /// Reading and writing.
     Write,
 }
 
-/// A shared mapping of a file; in the protected region, where its thread has one.
+/// A shared mapping of a file; in the protected region, if its thread has one.
 #[derive(Debug)]
 pub struct Mapping {
     pages: Pages,
     access: Access,
-    /// The file's pages are freed when the mapping ends.
+    /// The end of the mapping frees the file's pages.
     discards: AtomicBool,
 }
 
 impl Mapping {
     /// Maps `len` bytes of `file` from `offset` on, all pages present.
     ///
-    /// # Errors
+    /// An error of the kernel.
     /// The kernel's.
     pub fn new(
         file: BorrowedFd<'_>,
@@ -38,10 +38,10 @@ impl Mapping {
         Mapping::behind(file, offset, len, access, Kind::Private)
     }
 
-    /// As [`Mapping::new`], behind the key of `kind` in a protected region.
+    /// Maps a file as [`Mapping::new`] does, behind the key of `kind` in a protected region.
     ///
     /// # Errors
-    /// The kernel's; the region is full.
+    /// An error of the kernel; the region is full.
     pub fn behind(
         file: BorrowedFd<'_>,
         offset: i64,
@@ -52,11 +52,11 @@ impl Mapping {
         Mapping::map((file, offset), len, (access, kind), libc::MAP_POPULATE)
     }
 
-    /// Maps a memory file that another process uses, from its beginning on. No page is touched: the
-    /// kernel charges each to the process that touches it first.
+    /// Maps a memory file that another process uses, from its beginning on. Touches no page: the
+    /// kernel charges each page to the process that touches it first.
     ///
     /// # Errors
-    /// As [`Mapping::behind`].
+    /// Errors of [`Mapping::behind`].
     pub fn lent(
         file: BorrowedFd<'_>,
         len: usize,
@@ -84,8 +84,9 @@ impl Mapping {
         })
     }
 
-    /// When the mapping ends its pages are freed, whoever still has the file: it reads as zeros
-    /// then. The file must be writable, and not sealed against writing; else it keeps them.
+    /// Makes the end of the mapping free the file's pages, even if another process has the file,
+    /// which then reads zeros. The file must be writable and not sealed against writing; otherwise
+    /// the pages stay.
     pub fn discard_at_end(&self) {
         self.discards.store(true, Ordering::Relaxed);
     }
@@ -102,7 +103,7 @@ impl Mapping {
         self.pages.len()
     }
 
-    /// Never true: an empty mapping cannot be made.
+    /// Always false: an empty mapping cannot be made.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }

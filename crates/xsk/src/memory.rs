@@ -1,4 +1,4 @@
-//! The packet memory: equal frames in one sealed memory file.
+//! The packet memory: frames of equal size in one sealed memory file.
 
 use crate::mapping::{Access, Mapping};
 use crate::packet::{Frame, Packet};
@@ -11,16 +11,16 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A packet memory's file and sizes, for other threads.
+/// File and sizes of a packet memory, for other threads.
 #[derive(Clone, Debug)]
 pub struct FrameFacts {
     /// The sealed file.
     pub file: Arc<OwnedFd>,
-    /// Frames altogether, those that the spans take included.
+    /// Number of frames, those of the spans included.
     pub frames: u32,
-    /// Size of a frame.
+    /// Bytes of a frame.
     pub frame_bytes: u32,
-    /// Spans.
+    /// Number of spans.
     pub spans: u32,
 }
 
@@ -31,14 +31,14 @@ impl FrameFacts {
     }
 }
 
-/// Frames of equal size, and which of them are free. The holder of a frame's number owns the frame:
-/// the free list, a device's ring, the network stack, an application.
+/// Frames of equal size, and the list of free frames. The holder of a frame's number owns the
+/// frame: the free list, a device's ring, the network stack or an application.
 ///
 /// The file is sealed: it keeps its size, and other processes can map it only for reading.
 ///
-/// [`Memory::split`] makes parts for several threads. Each part reads and writes all frames, by the
-/// same numbers, and has a free list of its own frames only. A returned frame of another part is a
-/// stray, which the driver of the parts returns to its part.
+/// [`Memory::split`] makes parts for several threads. Each part reads and writes all frames, under
+/// the same numbers, and has a free list of its own frames only. A frame of another part that is
+/// returned here is a stray; the driver of the parts passes it on to its part.
 #[derive(Debug)]
 pub struct Memory {
     file: Arc<OwnedFd>,
@@ -46,30 +46,30 @@ pub struct Memory {
     spans: Spans,
     frame_bytes: u32,
     frames: u32,
-    /// Frames whose free list this is.
+    /// Frames of this free list.
     own: Range<u32>,
     parts: u32,
     free: Vec<Frame>,
-    /// Given back here, and of another part's free list.
+    /// Frames of other parts that were returned here.
     strays: Vec<Frame>,
-    /// For each frame whether it is free: a frame given back twice would corrupt two packets.
+    /// State of each frame: a frame that is freed twice would corrupt two packets.
     is_free: Vec<bool>,
 }
 
 impl Memory {
-    /// Makes `frames` free frames of `frame_bytes` (a power of two, 2048 or 4096: AF_XDP takes
-    /// no other).
+    /// Makes `frames` free frames of `frame_bytes` (2048 or 4096, the sizes of AF_XDP).
     ///
     /// # Errors
-    /// The kernel's; `InvalidInput` for another size.
+    /// An error of the kernel; `InvalidInput` for another size.
     pub fn new(frames: u32, frame_bytes: u32) -> io::Result<Memory> {
         Memory::with_spans(frames, frame_bytes, 0)
     }
 
-    /// As [`Memory::new`], with `spans` buffers of 64 KiB and more behind the frames.
+    /// Makes a memory as [`Memory::new`] does, with `spans` buffers of 64 KiB and more behind the
+    /// frames.
     ///
     /// # Errors
-    /// As [`Memory::new`].
+    /// Errors of [`Memory::new`].
     pub fn with_spans(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
         let len = length(frames, frame_bytes, spans)?;
         let file = memory_file(len)?;
@@ -86,14 +86,15 @@ impl Memory {
         Ok(Memory::of(file, map, frames, frame_bytes, spans))
     }
 
-    /// As [`Memory::with_spans`], for one other process that reads it: no page is touched before it
-    /// is used ([`Mapping::lent`]), and all can be freed at the end ([`Memory::discard_at_end`]).
+    /// Makes a memory as [`Memory::with_spans`] does, for one other process that reads it. No page
+    /// is touched before its use ([`Mapping::lent`]), and all can be freed at the end
+    /// ([`Memory::discard_at_end`]).
     ///
-    /// A seal against writing would keep them: so [`Memory::file`] is open for reading only
-    /// instead, and only its owner and root may open it again otherwise.
+    /// A seal against writing would keep the pages. Instead, [`Memory::file`] is open for reading
+    /// only, and only its owner and root can open it in another way.
     ///
     /// # Errors
-    /// As [`Memory::new`]; /proc is not mounted.
+    /// Errors of [`Memory::new`]; /proc is not mounted.
     pub fn lent(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
         let len = length(frames, frame_bytes, spans)?;
         let file = memory_file(len)?;
@@ -124,14 +125,14 @@ impl Memory {
             own: 0..frames,
             parts: 1,
             strays: Vec::new(),
-            // The frame freed last is used next: it is the one still in the cache.
+            // The frame that was freed last is used next, because the cache still has it.
             free: (0..frames).rev().map(Frame).collect(),
             is_free: vec![true; frames as usize],
         }
     }
 
-    /// Splits it into `parts`, each with about as many frames; all frames must be free. The first
-    /// part has all spans.
+    /// Splits the memory into `parts` of about equal size. All frames must be free. The first part
+    /// has all spans.
     pub fn split(self, parts: u32) -> Vec<Memory> {
         let first = |part: u32| {
             let place = u64::from(self.frames) * u64::from(part) / u64::from(parts.max(1));
@@ -155,17 +156,17 @@ impl Memory {
         (0..parts).map(part).collect()
     }
 
-    /// Frames whose free list this is: all, but in a part.
+    /// Number of frames of this free list: all, except in a part.
     pub fn own_frames(&self) -> u32 {
         self.own.len() as u32
     }
 
-    /// Whether this is the frame's free list.
+    /// Whether the frame belongs to this free list.
     pub fn is_own(&self, frame: Frame) -> bool {
         self.own.contains(&frame.0)
     }
 
-    /// The part whose frame it is, by its place in what [`Memory::split`] gave.
+    /// The part to which the frame belongs, by its position in the result of [`Memory::split`].
     pub fn part_of(&self, frame: Frame) -> u32 {
         if frame.0 >= self.frames {
             return 0;
@@ -174,17 +175,17 @@ impl Memory {
         (place / u64::from(self.frames)) as u32
     }
 
-    /// A frame of another part's that was given back here.
+    /// Takes a frame of another part that was returned here.
     pub fn next_stray(&mut self) -> Option<Frame> {
         self.strays.pop()
     }
 
-    /// Whether a frame of this size holds every packet of a device with this MTU.
+    /// Whether a frame of this size can hold every packet of a device with this MTU.
     pub fn fits(mtu_bytes: u32, frame_bytes: u32) -> bool {
         mtu_bytes + ETHERNET_BYTES + KERNEL_HEADROOM_BYTES <= frame_bytes
     }
 
-    /// Takes a free frame; `None` when all are in use. Never allocates.
+    /// Takes a free frame; `None` if all are in use. Never allocates.
     pub fn take(&mut self) -> Option<Frame> {
         let frame = self.free.pop()?;
         if let Some(free) = self.is_free.get_mut(frame.0 as usize) {
@@ -193,8 +194,8 @@ impl Memory {
         Some(frame)
     }
 
-    /// Copies `bytes` into a free frame, or into a span when they do not fit one. `None` when
-    /// none is free. Never allocates.
+    /// Copies `bytes` into a free frame, or into a span if they do not fit a frame. `None` if none
+    /// is free. Never allocates.
     pub fn store(&mut self, bytes: &[u8]) -> Option<Frame> {
         if bytes.len() > self.frame_bytes as usize {
             return self.spans.store(bytes);
@@ -206,8 +207,8 @@ impl Memory {
         Some(frame)
     }
 
-    /// Gives a frame or a span back; false when it was free already or does not exist, and then
-    /// nothing changes. (Of another part's only that part knows.) Never allocates.
+    /// Frees a frame or a span. Returns false, and changes nothing, if it was free already or does
+    /// not exist. For a frame of another part only that part can tell. Never allocates.
     pub fn give(&mut self, frame: Frame) -> bool {
         if !self.is_own(frame) {
             return self.give_other(frame);
@@ -222,7 +223,7 @@ impl Memory {
         }
     }
 
-    /// A span, or a frame of another part.
+    /// Frees a span, or a frame of another part.
     fn give_other(&mut self, frame: Frame) -> bool {
         // The first part has the spans.
         if frame.0 >= self.frames && self.own.start == 0 {
@@ -235,7 +236,7 @@ impl Memory {
         has_room
     }
 
-    /// Where the bytes of a frame or a span lie in the mapping, and how many they are.
+    /// Offset and length of a frame or a span in the mapping.
     fn range(&self, frame: Frame) -> Option<(usize, usize)> {
         if frame.0 >= self.frames {
             return self.spans.range(frame);
@@ -244,14 +245,14 @@ impl Memory {
         Some((frame.0 as usize * frame_bytes, frame_bytes))
     }
 
-    /// Where a part of a frame or a span lies; `None` when it is not inside.
+    /// Offset of a part of a frame or a span; `None` if it lies outside.
     fn part(&self, frame: Frame, start: usize, len: usize) -> Option<usize> {
         let (offset, room) = self.range(frame)?;
         let end = start.checked_add(len)?;
         (end <= room).then_some(offset + start)
     }
 
-    /// The bytes of a frame or a span; empty when it does not exist.
+    /// Bytes of a frame or a span; empty if it does not exist.
     pub fn bytes(&self, frame: Frame) -> &[u8] {
         let Some((offset, len)) = self.range(frame) else {
             return &[];
@@ -262,7 +263,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.map.base().as_ptr().add(offset), len) }
     }
 
-    /// The bytes of a frame or a span, to write; empty when it does not exist.
+    /// Writable bytes of a frame or a span; empty if it does not exist.
     pub fn bytes_mut(&mut self, frame: Frame) -> &mut [u8] {
         let Some((offset, len)) = self.range(frame) else {
             return &mut [];
@@ -271,15 +272,15 @@ impl Memory {
         unsafe { std::slice::from_raw_parts_mut(self.map.base().as_ptr().add(offset), len) }
     }
 
-    /// The bytes of a packet; empty when it does not lie in its frame.
+    /// Bytes of a packet; empty if it does not lie in its frame.
     pub fn packet(&self, packet: Packet) -> &[u8] {
         let (start, len) = (packet.start as usize, packet.len as usize);
         let bytes = self.bytes(packet.frame).get(start..);
         bytes.and_then(|b| b.get(..len)).unwrap_or_default()
     }
 
-    /// The bytes of a packet, and the spans; empty if it does not lie in its frame, or in a free
-    /// span.
+    /// Bytes of a packet, and the spans. The bytes are empty if the packet does not lie in its
+    /// frame, or lies in a free span.
     pub fn packet_and_spans(&mut self, packet: Packet) -> (&[u8], &mut Spans) {
         let (start, len) = (packet.start as usize, packet.len as usize);
         let is_there = packet.frame.0 < self.frames || self.spans.is_taken(packet.frame);
@@ -295,8 +296,8 @@ impl Memory {
         (bytes, &mut self.spans)
     }
 
-    /// Copies `len` bytes from one frame or span into another; false, and nothing done, when they
-    /// do not lie inside both.
+    /// Copies `len` bytes from one frame or span into another. Returns false, and does nothing, if
+    /// they do not lie inside both.
     pub fn copy(&mut self, from: (Frame, usize), to: (Frame, usize), len: usize) -> bool {
         let parts = (self.part(from.0, from.1, len), self.part(to.0, to.1, len));
         let (Some(from), Some(to)) = parts else {
@@ -309,18 +310,18 @@ impl Memory {
         true
     }
 
-    /// Takes a free span, for a packet that fits no frame; `None` when all are in use. Never
+    /// Takes a free span, for a packet that fits no frame; `None` if all are in use. Never
     /// allocates.
     pub fn take_span(&mut self) -> Option<Frame> {
         self.spans.take()
     }
 
-    /// Whether it is the name of a span.
+    /// Whether the number is that of a span.
     pub fn is_span(&self, frame: Frame) -> bool {
         frame.0 >= self.frames
     }
 
-    /// Spans, free or not.
+    /// Number of spans, free or not.
     pub fn spans(&self) -> u32 {
         self.spans.count()
     }
@@ -330,32 +331,32 @@ impl Memory {
         &mut self.spans
     }
 
-    /// Frames that are free.
+    /// Number of free frames.
     pub fn available(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Frames altogether, without the spans.
+    /// Number of frames, without the spans.
     pub fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// One more than the highest number of a frame or a span.
+    /// Largest number of a frame or a span, plus one.
     pub fn numbers(&self) -> u32 {
         (self.map.len() / self.frame_bytes as usize) as u32
     }
 
-    /// Length of the frames, which a device may use, without the spans.
+    /// Bytes of the frames, which a device may use, without the spans.
     pub fn frames_len_bytes(&self) -> u64 {
         u64::from(self.frames) * u64::from(self.frame_bytes)
     }
 
-    /// Size of a frame.
+    /// Bytes of a frame.
     pub fn frame_bytes(&self) -> u32 {
         self.frame_bytes
     }
 
-    /// The sealed file, for a process that is to read the frames.
+    /// The sealed file, for a process that reads the frames.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -370,13 +371,13 @@ impl Memory {
         }
     }
 
-    /// Length of all frames and spans together.
+    /// Bytes of all frames and spans.
     pub fn len_bytes(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// See [`Mapping::discard_at_end`]; for memory that is [`Memory::lent`], when its last part
-    /// ends.
+    /// Frees the pages of a memory that is [`Memory::lent`] when its last part ends; see
+    /// [`Mapping::discard_at_end`].
     pub fn discard_at_end(&self) {
         self.map.discard_at_end();
     }
@@ -386,7 +387,7 @@ impl Memory {
     }
 }
 
-/// Length in bytes of frames and spans.
+/// Bytes of frames and spans.
 ///
 /// # Errors
 /// `InvalidInput` for sizes that are not possible.
@@ -405,7 +406,7 @@ fn length(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<usize> {
     Ok(numbers as usize * frame_bytes as usize)
 }
 
-/// A memory file of this length, whose seals are still to come.
+/// A memory file of this length, not sealed yet.
 fn memory_file(len: usize) -> io::Result<OwnedFd> {
     let file = memfd_create(
         "cofferdam-frames",
@@ -415,10 +416,9 @@ fn memory_file(len: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// linux/if_xdp.h: bytes of a frame that the kernel keeps free before a packet
-/// (XDP_PACKET_HEADROOM, linux/bpf.h).
+/// Bytes of a frame that the kernel keeps free before a packet (XDP_PACKET_HEADROOM, linux/bpf.h).
 pub(crate) const KERNEL_HEADROOM_BYTES: u32 = 256;
-/// An Ethernet header.
+/// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_BYTES: u32 = 14;
 /// linux/fcntl.h, since 5.1 (commit ab3948f58ff8); nix has no name for it.
 const F_SEAL_FUTURE_WRITE: i32 = 0x0010;
@@ -442,7 +442,7 @@ mod tests {
 
     /// Promise 54.
     #[test]
-    fn parts_share_all_frames_and_each_has_its_own_to_give_out() {
+    fn parts_share_all_frames_and_allocate_their_own() {
         let memory = Memory::with_spans(10, 2048, 1).expect("memory");
         let mut parts = memory.split(3);
         let span = parts[0].store(&[9; 5000]).expect("a span");
@@ -466,7 +466,7 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(all, (0..10).map(Frame).collect::<Vec<_>>());
-        // Frame 0 is the first part's; the last one reads it and gives it back.
+        // Frame 0 belongs to the first part; the last one reads and returns it.
         parts[0].bytes_mut(Frame(0))[..3].copy_from_slice(b"one");
         assert_eq!(parts[2].bytes(Frame(0))[..3], *b"one");
         assert!(parts[2].give(Frame(0)));
@@ -507,14 +507,14 @@ mod tests {
         assert_eq!(refused, Err(nix::errno::Errno::EPERM));
     }
 
-    /// Pages of a file that are present, in bytes.
+    /// Bytes of a file's pages that are present.
     fn present_bytes(file: BorrowedFd<'_>) -> i64 {
         nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
     }
 
     /// Promise 70.
     #[test]
-    fn lent_memory_is_charged_to_its_user_and_ends_with_its_maker() {
+    fn lent_memory_is_its_users_and_ends_with_its_maker() {
         let mut memory = Memory::lent(64, 4096, 1).expect("memory");
         let copy = memory.file().try_clone_to_owned().expect("a copy");
         assert_eq!(present_bytes(copy.as_fd()), 0, "nobody has touched it");

@@ -1,4 +1,4 @@
-//! The names of frames, and packets in them.
+//! Numbers of frames, and packets in them.
 
 /// Index of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

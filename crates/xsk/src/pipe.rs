@@ -1,5 +1,4 @@
-//! Two ports joined in one process: what one sends, the other receives. For tests and for
-//! benchmarks without a kernel in between.
+//! Two ports that are joined in one process, for tests and for benchmarks without the kernel.
 
 use crate::memory::Memory;
 use crate::packet::Packet;
@@ -12,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One direction: one writer, one reader, slots of their own.
+/// One direction, with one writer, one reader and its own slots.
 struct Lane {
     written: AtomicU32,
     read: AtomicU32,
@@ -94,7 +93,7 @@ impl Port for Pipe {
     }
 
     fn receive(&mut self, memory: &mut Memory, packets: &mut [Packet]) -> usize {
-        // Cleared before looking: what comes later wakes again.
+        // Cleared before looking, so that a later packet wakes again.
         let _ = self.back.wake.read();
         let mut next = self.back.read.load(Ordering::Relaxed);
         let mut got = 0;
@@ -156,7 +155,7 @@ impl Port for Pipe {
                 .store(written.wrapping_add(self.queued), Ordering::Release);
             self.queued = 0;
             self.counters.system_calls += 1;
-            // Full means that the other side is woken already.
+            // A full counter means that the other side is woken already.
             let _ = self.out.wake.write(1);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What a dataplane needs of a device.
+//! The interface between a dataplane and a device.
 
 use crate::error::PortError;
 use crate::memory::Memory;
@@ -8,33 +8,33 @@ use crate::tuning::MOST_LARGE_PARTS;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What a port is.
+/// Facts of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Device, as `ip link` names it.
+    /// Name of the device, as in `ip link`.
     pub name: String,
     /// Hardware address.
     pub mac: [u8; 6],
-    /// Largest IP packet.
+    /// Bytes of the largest IP packet.
     pub mtu_bytes: u32,
-    /// Index in its network namespace; 0 for what is no device of the kernel's.
+    /// Index in its network namespace; 0 for a port without a device of the kernel.
     pub index: u32,
 }
 
-/// How a device is.
+/// State of a device's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// Up.
     Up,
-    /// Set down: nothing comes and goes until it is up again.
+    /// The device is down: no packet comes or goes until it is up again.
     Down,
-    /// Removed, or moved to another network namespace: nothing will come any more.
+    /// The device was removed, or moved to another network namespace. No packet will come.
     Gone,
 }
 
-/// How the device of this index is, in the calling thread's network namespace.
+/// State of the device with this index, in the calling thread's network namespace.
 ///
-/// By index, not by name: another device may have the name by now.
+/// Names are not used, because another device may have the name by now.
 pub fn link_state(index: u32) -> LinkState {
     let Ok(name) = nix::net::if_::if_indextoname(index) else {
         return LinkState::Gone;
@@ -50,7 +50,7 @@ pub fn link_state(index: u32) -> LinkState {
     }
 }
 
-/// Asks the kernel one thing about a device.
+/// Makes a request about a device to the kernel.
 fn request(name: &str, request: libc::Ioctl, what: &'static str) -> Result<libc::ifreq, PortError> {
     // SAFETY: an all-zero ifreq is valid: it is made of integers and arrays of them.
     let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -82,26 +82,26 @@ fn request(name: &str, request: libc::Ioctl, what: &'static str) -> Result<libc:
     Ok(ifreq)
 }
 
-/// What a port has done since it was opened.
+/// Counts of a port since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Packets handed out by `receive`.
+    /// Packets that `receive` returned.
     pub received_packets: u64,
-    /// Packets taken by `transmit`.
+    /// Packets that `transmit` accepted.
     pub sent_packets: u64,
-    /// Packets that `transmit` refused: the ring was full.
+    /// Packets that `transmit` refused because the ring was full.
     pub refused_packets: u64,
-    /// Packets lost before they reached us, as the device counts them: no free frame, a full
+    /// Packets lost before they reached the port, by the device's count: no free frame, a full
     /// ring, too long.
     pub lost_packets: u64,
-    /// Of the packets sent, those that were to be cut into segments by the device or the kernel.
+    /// Packets sent that the device or the kernel was to cut into segments.
     pub large_packets: u64,
-    /// System calls made to send or to be given packets.
+    /// System calls made to send or to receive packets.
     pub system_calls: u64,
 }
 
 impl PortCounters {
-    /// What two ports have done together.
+    /// Sum of the counts of two ports.
     #[must_use]
     pub fn with(&self, other: &PortCounters) -> PortCounters {
         PortCounters {
@@ -115,35 +115,35 @@ impl PortCounters {
     }
 }
 
-/// A device that packets come from and go to. One thread drives it.
+/// A device that sends and receives packets. One thread drives it.
 ///
-/// Nothing here blocks but what the descriptor is waited for, and nothing allocates.
+/// No method allocates, and none blocks.
 pub trait Port {
-    /// Ranges of payload that one large packet is gathered from at most.
+    /// Ranges of payload in one large packet, at most.
     const MOST_LARGE_PARTS: usize = MOST_LARGE_PARTS;
 
-    /// What it is.
+    /// Facts of the port.
     fn facts(&self) -> &Facts;
 
-    /// Takes back the frames of packets that are sent, and gives free frames to the device to
-    /// receive into. Returns how many came back.
+    /// Takes the frames of sent packets from the device, and passes free frames to it for
+    /// receiving. Returns the number of frames that it took.
     fn reclaim(&mut self, memory: &mut Memory) -> usize;
 
-    /// Takes at most `packets.len()` received packets; the frames are the caller's now.
+    /// Takes at most `packets.len()` received packets. The caller owns their frames.
     fn receive(&mut self, memory: &mut Memory, packets: &mut [Packet]) -> usize;
 
-    /// Packets that wait to be received, as far as is known without asking the kernel; at most
-    /// what a ring holds.
+    /// Number of pending packets, as far as known without a system call; at most the size of a
+    /// ring.
     fn pending(&self) -> u32;
 
-    /// Queues `packet`. The frame is the port's now. False when the ring is full: then the
-    /// frame is still the caller's.
+    /// Queues `packet`. The port owns the frame. Returns false if the ring is full; the caller then
+    /// keeps the frame.
     fn transmit(&mut self, memory: &mut Memory, packet: Packet) -> bool;
 
-    /// Sends what was queued: one system call for all, as a rule.
+    /// Sends the queued packets, usually with one system call.
     ///
     /// # Errors
-    /// The device is gone or down; what was queued stays queued.
+    /// The device is gone or down. The packets stay queued.
     fn flush(&mut self, memory: &mut Memory) -> io::Result<()>;
 
     /// Whether [`Port::transmit_large`] works.
@@ -151,11 +151,11 @@ pub trait Port {
         false
     }
 
-    /// Sends a packet of one or several TCP segments, behind what was queued and at once: its
-    /// headers, then `parts`, at most [`Port::MOST_LARGE_PARTS`].
+    /// Sends a packet of one or several TCP segments at once, behind the queued packets. It
+    /// consists of its headers and of `parts`, at most [`Port::MOST_LARGE_PARTS`].
     ///
     /// # Errors
-    /// The device is down, or its queue is full, or this port cannot: the packet is lost.
+    /// The device is down, its queue is full, or the port does not support it. The packet is lost.
     ///
     /// # Safety
     /// `parts` name memory that is mapped and readable until this returns. It may change meanwhile.
@@ -168,10 +168,10 @@ pub trait Port {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Becomes readable when packets wait.
+    /// Descriptor that becomes readable when packets are pending.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// What it has done.
+    /// Counts since the port was opened.
     fn counters(&self) -> PortCounters;
 }
 

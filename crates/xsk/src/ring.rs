@@ -1,5 +1,5 @@
-//! The rings that AF_XDP shares with the kernel (Documentation/networking/af_xdp.rst): one side
-//! produces, the other consumes, each owns its index.
+//! Rings that AF_XDP shares with the kernel (Documentation/networking/af_xdp.rst). One side
+//! produces, the other consumes, and each owns its index.
 
 use crate::mapping::{Access, Mapping};
 use std::io;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const NEED_WAKEUP: u32 = 1;
 
-/// One ring of `T`, of a power of two entries.
+/// One ring of `T` with a power of two entries.
 pub(crate) struct Ring<T> {
     map: Mapping,
     offset: libc::xdp_ring_offset,
     mask: u32,
-    /// Our own index, published by `submit` and `release`.
+    /// Own index, published by `submit` and `release`.
     ours: u32,
-    /// The other side's index, as last seen.
+    /// Index of the other side, as last read.
     theirs: u32,
     _entries: PhantomData<T>,
 }
@@ -62,12 +62,12 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Whether the kernel sleeps until it is called.
+    /// Whether the kernel sleeps until a system call.
     pub fn needs_wakeup(&self) -> bool {
         self.index(self.offset.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 
-    /// Producer: how many of `wanted` entries can be written.
+    /// Producer: number of entries that can be written, up to `wanted`.
     pub fn room(&mut self, wanted: u32) -> u32 {
         let size = self.mask + 1;
         if size - self.ours.wrapping_sub(self.theirs) < wanted {
@@ -76,32 +76,32 @@ impl<T: Copy> Ring<T> {
         (size - self.ours.wrapping_sub(self.theirs)).min(wanted)
     }
 
-    /// Producer: writes one entry; only after `room` said there is some.
+    /// Producer: writes one entry. Call `room` first.
     pub fn push(&mut self, value: T) {
         // SAFETY: `room` has shown that the kernel has consumed this entry; it is ours to write.
         unsafe { self.entry(self.ours).write(value) };
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Producer: shows the kernel what was pushed.
+    /// Producer: publishes the written entries.
     pub fn submit(&self) {
         self.index(self.offset.producer)
             .store(self.ours, Ordering::Release);
     }
 
-    /// Producer: entries that the kernel has not consumed.
+    /// Producer: number of entries that the kernel has not consumed.
     pub fn outstanding(&mut self) -> u32 {
         self.theirs = self.index(self.offset.consumer).load(Ordering::Acquire);
         self.ours.wrapping_sub(self.theirs)
     }
 
-    /// Consumer: entries that wait.
+    /// Consumer: number of pending entries.
     pub fn waiting(&self) -> u32 {
         let producer = self.index(self.offset.producer).load(Ordering::Acquire);
         producer.wrapping_sub(self.ours)
     }
 
-    /// Consumer: the next entry.
+    /// Consumer: takes the next entry.
     pub fn pop(&mut self) -> Option<T> {
         if self.theirs == self.ours {
             self.theirs = self.index(self.offset.producer).load(Ordering::Acquire);
@@ -115,7 +115,7 @@ impl<T: Copy> Ring<T> {
         Some(value)
     }
 
-    /// Consumer: gives the popped entries back to the kernel.
+    /// Consumer: returns the taken entries to the kernel.
     pub fn release(&self) {
         self.index(self.offset.consumer)
             .store(self.ours, Ordering::Release);

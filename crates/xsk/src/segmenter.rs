@@ -1,7 +1,7 @@
-//! Large packets out, which the device cuts into segments, or the kernel where the device cannot: a
-//! packet socket beside the AF_XDP socket, which has no segmentation offload.
+//! Large outgoing packets, which the device cuts into segments, or the kernel if the device cannot.
+//! They use a packet socket, because AF_XDP has no segmentation offload.
 //!
-//! The payload is copied once, from where it lies into the kernel's buffer; AF_XDP without zero-copy
+//! The payload is copied once, from its place into the kernel's buffer. AF_XDP without zero-copy
 //! copies each segment into a frame and again into the kernel's buffer.
 
 use crate::error::PortError;
@@ -11,29 +11,29 @@ use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The headers of a large packet, and how it is to be cut.
+/// Headers of a large packet, and how it is to be cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Large<'a> {
-    /// From Ethernet to TCP; in the place of the checksum the sum of the pseudo header.
+    /// Headers from Ethernet to TCP. The checksum field has the sum of the pseudo header.
     pub header: &'a [u8],
-    /// Where the TCP header begins.
+    /// Offset of the TCP header.
     pub tcp_start: u16,
-    /// IPv4 or IPv6.
+    /// Whether the packet is IPv4; otherwise it is IPv6.
     pub is_v4: bool,
-    /// Payload of each segment but the last.
+    /// Payload of each segment except the last.
     pub segment_bytes: u16,
-    /// More than one segment; else the packet goes as it is.
+    /// Whether the packet has more than one segment. Otherwise it is sent as it is.
     pub is_cut: bool,
 }
 
-/// A packet socket on one device, which only sends. It goes through the device's queueing
-/// discipline, which AF_XDP does not; veth has none.
+/// A sending packet socket on one device. Its packets pass the device's queueing discipline, unlike
+/// those of AF_XDP. veth has none.
 #[derive(Debug)]
 pub(crate) struct Segmenter {
     socket: OwnedFd,
 }
 
-/// linux/virtio_net.h: struct virtio_net_hdr, in the machine's byte order (packet(7),
+/// struct virtio_net_hdr of linux/virtio_net.h, in the machine's byte order (packet(7),
 /// PACKET_VNET_HDR).
 #[repr(C)]
 struct VirtioNetHeader {
@@ -45,24 +45,24 @@ struct VirtioNetHeader {
     checksum_offset: u16,
 }
 
-/// linux/virtio_net.h.
+/// Flag of linux/virtio_net.h.
 const NEEDS_CHECKSUM: u8 = 1;
-/// linux/virtio_net.h.
+/// Segmentation type of linux/virtio_net.h.
 const GSO_TCP_V4: u8 = 1;
-/// linux/virtio_net.h.
+/// Segmentation type of linux/virtio_net.h.
 const GSO_TCP_V6: u8 = 4;
-/// Place of the checksum in a TCP header.
+/// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM_AT: u16 = 16;
-/// linux/if_packet.h.
+/// Option of linux/if_packet.h.
 const PACKET_VNET_HDR: libc::c_int = 15;
-/// Ranges of one packet at most, headers included.
+/// Ranges of one packet with its headers, at most.
 const MOST_RANGES: usize = MOST_LARGE_PARTS + 2;
 
 impl Segmenter {
-    /// Opens one on the device of this index, in the calling thread's network namespace.
+    /// Opens a socket on the device with this index, in the calling thread's network namespace.
     pub fn open(index: u32, name: &str) -> Result<Segmenter, PortError> {
         let os = |what| move |e: io::Error| PortError::os(what, name, e);
-        // Protocol 0: it receives nothing.
+        // Protocol 0: the socket receives nothing.
         // SAFETY: makes a descriptor, touches no memory.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         let made = Errno::result(fd).map_err(io::Error::from);
@@ -71,7 +71,7 @@ impl Segmenter {
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)
             .map_err(os("cannot set up segmentation on a packet socket"))?;
-        // Above the host's limit only with CAP_NET_ADMIN, which XDP needs as well.
+        // Only CAP_NET_ADMIN, which XDP needs as well, may exceed the host's limit.
         let (level, option) = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
         set_option(&socket, level, option, &SEGMENTER_SEND_BYTES)
             .map_err(os("cannot set the buffer of a packet socket"))?;
@@ -92,11 +92,11 @@ impl Segmenter {
         Ok(Segmenter { socket })
     }
 
-    /// Sends a packet: its headers, then `parts`, at most [`MOST_LARGE_PARTS`]. Never blocks,
-    /// and never allocates in this process.
+    /// Sends a packet of headers and `parts`, at most [`MOST_LARGE_PARTS`]. Never blocks, and never
+    /// allocates in this process.
     ///
     /// # Errors
-    /// The kernel's: the device is down, or its queue is full. The packet is lost then.
+    /// An error of the kernel: the device is down, or its queue is full. The packet is lost.
     ///
     /// # Safety
     /// `parts` name memory that is mapped and readable until this returns. It may change meanwhile.

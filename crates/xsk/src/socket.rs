@@ -1,5 +1,5 @@
-//! An AF_XDP socket on one queue of a device, with a packet memory of its own or shared with the
-//! sockets of other queues and threads (XDP_SHARED_UMEM).
+//! AF_XDP sockets on one queue of a device. The packet memory is the socket's own, or shared with
+//! the sockets of other queues and threads (XDP_SHARED_UMEM).
 
 mod setup;
 
@@ -20,31 +20,32 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-/// An AF_XDP socket. Packets are received into and sent from the frames of the [`Memory`] it was
-/// opened with, which every call must be given.
+/// An AF_XDP socket. Its packets lie in the frames of the [`Memory`] that it was opened with. Every
+/// call takes that memory.
 pub struct Socket {
     facts: Facts,
     receive: Ring<libc::xdp_desc>,
     transmit: Ring<libc::xdp_desc>,
-    /// Frames to the kernel and back; `None` where another socket of the same queue has them.
+    /// Rings of frames to and from the kernel; `None` if another socket of the same queue has them.
     frames: Option<(Ring<u64>, Ring<u64>)>,
     // Closed after the rings are unmapped.
     socket: OwnedFd,
     queue: u32,
     frame_bytes: u32,
-    /// Most frames that lie in the fill ring.
+    /// Frames in the fill ring, at most.
     fill_target: u32,
-    /// Packets queued, not yet shown to the kernel.
+    /// Packets queued and not published to the kernel.
     queued: u32,
     counters: PortCounters,
-    /// For large packets; `None` where they are not wanted, or the kernel has no packet sockets.
+    /// Socket for large packets; `None` if they are not wanted, or the kernel has no packet
+    /// sockets.
     segmenter: Option<Segmenter>,
-    /// A packet in several frames, of which more are to come.
+    /// A packet in several frames that is not complete.
     parts: Option<Parts>,
 }
 
-/// A packet that is put together: its span, `None` when none was free or it does not fit, and how
-/// many bytes of it have come.
+/// A packet that is being assembled: its span, `None` if none was free or the packet does not fit,
+/// and the number of bytes so far.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     span: Option<Frame>,
@@ -52,8 +53,8 @@ struct Parts {
 }
 
 impl Socket {
-    /// Opens and binds a socket, and lets `device` hand it the packets of its queue. Waits up
-    /// to two seconds for a killed predecessor's queue.
+    /// Opens and binds a socket, and makes `device` pass it the packets of its queue. Waits up to
+    /// two seconds for the queue of a killed predecessor.
     pub fn open(
         device: &Device,
         memory: &mut Memory,
@@ -72,9 +73,9 @@ impl Socket {
         Ok(opened)
     }
 
-    /// Opens a socket for another thread or another device, over the packet memory of `first`; `part` is the
-    /// thread's part of it. On another queue or device it receives and sends by itself. On the queue of
-    /// `first` it only sends: what is received, and the frames that were sent, come back at
+    /// Opens a socket for another thread or another device, over the packet memory of `first`;
+    /// `part` is the thread's part of it. On another queue or device it receives and sends by
+    /// itself. On the queue of `first` it only sends: received packets and sent frames arrive at
     /// `first`.
     pub fn open_beside(
         first: &Socket,
@@ -82,7 +83,8 @@ impl Socket {
         part: &mut Memory,
         options: SocketOptions,
     ) -> Result<Socket, PortError> {
-        // The first thread has the spans, and a socket that shares memory takes no packets in parts.
+        // The first thread has the spans, and a socket that shares memory takes no packets in
+        // parts.
         if !Memory::fits(device.facts().mtu_bytes, part.frame_bytes()) {
             return Err(PortError::MtuOfSeveral {
                 device: device.facts().name.clone(),
@@ -101,7 +103,7 @@ impl Socket {
         Ok(opened)
     }
 
-    /// Most frames in the fill ring, and a frame's size.
+    /// Number of frames in the fill ring, at most, and size of a frame.
     fn target(memory: &Memory, options: SocketOptions) -> (u32, u32) {
         let most = options.ring_entries.min(memory.own_frames() / 2);
         (most.max(1), memory.frame_bytes())
@@ -124,7 +126,7 @@ impl Socket {
             let rings = rings.map_err(os("cannot map its rings"))?;
             match bind(&fd, device.index(), frames, options, in_parts) {
                 Ok(()) => break (fd, rings),
-                // Bound twice is refused: a new socket for each try.
+                // The kernel refuses to bind a socket twice, so that each attempt needs a new one.
                 Err(Errno::EBUSY) if Instant::now() < patience => {
                     std::thread::sleep(BUSY_LOOK);
                 }
@@ -134,7 +136,7 @@ impl Socket {
                         queue: options.queue,
                     });
                 }
-                // A kernel before 6.6.
+                // The kernel is older than 6.6.
                 Err(Errno::EINVAL) if in_parts => {
                     return Err(too_large(device, frame_bytes - KERNEL_HEADROOM_BYTES));
                 }
@@ -167,13 +169,14 @@ impl Socket {
         })
     }
 
-    /// The queue that it is bound to.
+    /// Queue that the socket is bound to.
     pub fn queue(&self) -> u32 {
         self.queue
     }
 
-    /// Packets that the kernel had for this socket and lost: no free frame, a full ring, other. How
-    /// often it found no frame to fill is no number of packets: each of those is dropped, and counted, too.
+    /// Packets that the kernel lost for this socket: no free frame, a full ring, other reasons. The
+    /// kernel's count of empty fill rings is left out, because the packets dropped for it are
+    /// counted too.
     fn lost(&self) -> u64 {
         // SAFETY: all-zero integers are valid statistics.
         let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -183,7 +186,8 @@ impl Socket {
         }
     }
 
-    /// Takes the next frame of a packet in several; the whole packet, in a span, with the last.
+    /// Takes the next frame of a packet in several frames. Returns the whole packet, in a span,
+    /// with the last one.
     fn gather(&mut self, memory: &mut Memory, part: Packet, more: bool) -> Option<Packet> {
         let mut parts = self.parts.take().unwrap_or_else(|| Parts {
             span: memory.take_span(),
@@ -203,7 +207,7 @@ impl Socket {
             self.parts = Some(parts);
             return None;
         }
-        // No span was free, or the packet is larger than one.
+        // No span was free, or the packet is larger than a span.
         self.counters.lost_packets += u64::from(parts.span.is_none());
         parts.span.map(|frame| Packet {
             frame,
@@ -212,7 +216,7 @@ impl Socket {
         })
     }
 
-    /// Queues a packet that lies in a span, in as many frames as it takes.
+    /// Queues a packet that lies in a span, in as many frames as it needs.
     fn transmit_in_parts(&mut self, memory: &mut Memory, packet: Packet) -> bool {
         let count = packet.len.div_ceil(self.frame_bytes).max(1);
         if self.transmit.room(count) < count || memory.available() < count {
@@ -256,14 +260,14 @@ impl Socket {
             return Ok(());
         }
         match Errno::last() {
-            // More than one call's worth, or the completion ring is full: both pass.
+            // The packets need another call, or the completion ring is full. Both pass.
             Errno::EAGAIN | Errno::EBUSY | Errno::ENOBUFS | Errno::EINTR => Ok(()),
             e => Err(e.into()),
         }
     }
 }
 
-/// A device's packets do not fit where `most` bytes do.
+/// Error for a device whose packets do not fit in `most` bytes.
 fn too_large(device: &Device, most: u32) -> PortError {
     PortError::Mtu {
         device: device.facts().name.clone(),
@@ -290,9 +294,9 @@ impl Port for Socket {
             completion.release();
         }
         let missing = self.fill_target.saturating_sub(fill.outstanding());
-        // A few at a time would cost the shared cache line more often than needed.
+        // Single frames would access the shared cache line more often than needed.
         if missing >= self.fill_target / 8 || missing == self.fill_target {
-            // Some stay for what is sent: without answers nothing comes back.
+            // Some frames are kept for sending: without answers no packet comes back.
             let spare = memory.own_frames() / 16;
             let room = fill.room(missing.min(memory.available().saturating_sub(spare)));
             for _ in 0..room {
@@ -361,7 +365,7 @@ impl Port for Socket {
             self.transmit.submit();
             self.queued = 0;
         }
-        // Copy mode sends at most 32 packets a call; a full completion ring must be emptied.
+        // Copy mode sends at most 32 packets a call, and a full completion ring must be emptied.
         let mut tries = 1 + self.transmit.outstanding() / 16;
         while self.transmit.outstanding() > 0 && self.transmit.needs_wakeup() && tries > 0 {
             self.wake()?;
@@ -384,8 +388,8 @@ impl Port for Socket {
         parts: &[libc::iovec],
     ) -> io::Result<()> {
         if self.queued > 0 {
-            // Of the same connection, perhaps: they are to arrive first. What fails here fails
-            // again at the end of the turn, and is counted there.
+            // The queued packets may belong to the same connection and must arrive first. A failure
+            // here repeats at the end of the turn, and is counted there.
             let _ = self.flush(memory);
         }
         let Some(segmenter) = &self.segmenter else {

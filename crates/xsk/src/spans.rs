@@ -1,35 +1,34 @@
-//! Long buffers behind the frames of a packet memory: what does not fit a frame, such as a datagram
-//! put together from fragments, lies in one of these, in one piece.
+//! Long buffers behind the frames of a packet memory, for contiguous data that does not fit a
+//! frame, such as a datagram that was assembled from fragments.
 
 use crate::mapping::Mapping;
 use crate::packet::Frame;
 use std::sync::Arc;
 
-/// Room of a span in bytes at least: the largest IP packet.
+/// Least bytes of a span: the largest IP packet.
 const LEAST_BYTES: u32 = 65_575;
 
-/// The spans of a memory. Each has the number of its first frame as a name; no device is ever given
-/// one.
+/// The spans of a memory. The number of its first frame names a span. No device gets such a number.
 #[derive(Debug)]
 pub struct Spans {
     map: Arc<Mapping>,
     /// Number of the first frame of the first span.
     first: u32,
-    /// Frames that a span takes.
+    /// Frames in a span.
     frames_each: u32,
     frame_bytes: u32,
     free: Vec<Frame>,
-    /// For each span whether it is free.
+    /// Whether each span is free.
     is_free: Vec<bool>,
 }
 
 impl Spans {
-    /// Frames that a span takes.
+    /// Number of frames in a span.
     pub(crate) fn frames_each(frame_bytes: u32) -> u32 {
         LEAST_BYTES.div_ceil(frame_bytes)
     }
 
-    /// `count` spans from frame `first` on; the mapping reaches that far.
+    /// `count` spans from frame `first` on. The mapping contains them.
     pub(crate) fn new(map: Arc<Mapping>, first: u32, frame_bytes: u32, count: u32) -> Spans {
         let frames_each = Spans::frames_each(frame_bytes);
         let names = (0..count)
@@ -45,7 +44,7 @@ impl Spans {
         }
     }
 
-    /// The same spans for another thread; whether it has the free ones.
+    /// Copies the spans for another thread. `has_free`: the copy has the free list.
     pub(crate) fn part(&self, has_free: bool) -> Spans {
         Spans {
             map: self.map.clone(),
@@ -59,7 +58,7 @@ impl Spans {
         }
     }
 
-    /// Copies `bytes` into a free span. `None` when none is free, or they do not fit. Never
+    /// Copies `bytes` into a free span. `None` if none is free, or they do not fit. Never
     /// allocates.
     pub fn store(&mut self, bytes: &[u8]) -> Option<Frame> {
         if bytes.len() > self.span_bytes() {
@@ -77,7 +76,7 @@ impl Spans {
         Some(span)
     }
 
-    /// Gives a span back; false when it was free already or is none. Never allocates.
+    /// Frees a span. Returns false if it was free already or does not exist. Never allocates.
     pub(crate) fn give(&mut self, span: Frame) -> bool {
         let place = self
             .index(span)
@@ -100,24 +99,24 @@ impl Spans {
         Some(span)
     }
 
-    /// Where the bytes of a span lie in the mapping, and how many they are; `None` when it is none.
+    /// Offset and length of a span in the mapping; `None` if it does not exist.
     pub(crate) fn range(&self, span: Frame) -> Option<(usize, usize)> {
         self.index(span)?;
         Some((self.offset(span), self.span_bytes()))
     }
 
-    /// Whether it is a span in use.
+    /// Whether a span is in use.
     pub(crate) fn is_taken(&self, span: Frame) -> bool {
         let free = self.index(span).and_then(|index| self.is_free.get(index));
         free.is_some_and(|free| !free)
     }
 
-    /// Spans, free or not.
+    /// Number of spans, free or not.
     pub(crate) fn count(&self) -> u32 {
         self.is_free.len() as u32
     }
 
-    /// Spans that are free.
+    /// Number of free spans.
     pub fn available(&self) -> u32 {
         self.free.len() as u32
     }
@@ -130,7 +129,7 @@ impl Spans {
         span.0 as usize * self.frame_bytes as usize
     }
 
-    /// Which span a name is.
+    /// Index of the span with this name.
     fn index(&self, span: Frame) -> Option<usize> {
         let behind = span.0.checked_sub(self.first)?;
         let index = (behind / self.frames_each) as usize;
@@ -145,7 +144,7 @@ mod tests {
 
     /// Promise 51.
     #[test]
-    fn a_span_holds_what_no_frame_does_and_is_given_back_once() {
+    fn a_span_fits_what_no_frame_does_and_frees_once() {
         for frame_bytes in [2048, 4096] {
             let mut memory = Memory::with_spans(4, frame_bytes, 2).expect("memory");
             let long: Vec<u8> = (0..65_575_u32).map(|n| n as u8).collect();
@@ -173,7 +172,7 @@ mod tests {
 
     /// Promise 51.
     #[test]
-    fn parts_of_a_span_are_copied_into_frames_and_never_beyond_its_end() {
+    fn no_copy_reads_beyond_the_end_of_a_span() {
         let mut memory = Memory::with_spans(2, 2048, 1).expect("memory");
         let long: Vec<u8> = (0..5000_u32).map(|n| (n * 3) as u8).collect();
         let span = memory.spans_mut().store(&long).expect("a span");
@@ -224,7 +223,7 @@ mod tests {
         let (bytes, spans) = memory.packet_and_spans(packet);
         let span = spans.store(&[bytes, bytes].concat()).expect("a span");
         assert_eq!(bytes, b"abc");
-        // Of a span as well, while it is taken.
+        // A packet may lie in a span that is in use.
         let packet = Packet {
             frame: span,
             start: 2,

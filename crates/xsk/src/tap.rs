@@ -1,4 +1,4 @@
-//! A tap device: for tests, and for hosts without AF_XDP.
+//! A tap device, for tests and for hosts without AF_XDP.
 
 use crate::error::PortError;
 use crate::memory::Memory;
@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The far side of a tap device, so to speak the cable: what Linux sends comes in here. The
-/// device goes when this is dropped.
+/// The far side of a tap device: packets that Linux sends are received here. Dropping it removes
+/// the device.
 pub struct Tap {
     file: File,
     facts: Facts,
@@ -19,8 +19,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the tap device `name` in the calling thread's network namespace. `mac` is the
-    /// address of this side: Linux has another for the device.
+    /// Creates the tap device `name` in the calling thread's network namespace. `mac` is the
+    /// address of this side; Linux has another for the device.
     pub fn open(name: &str, mac: [u8; 6]) -> Result<Tap, PortError> {
         let os = |what| move |e: io::Error| PortError::os(what, name, e);
         let file = OpenOptions::new()
@@ -77,7 +77,7 @@ impl Port for Tap {
                     };
                     got += 1;
                 }
-                // Nothing more; or the device is down, which is the same here.
+                // No packet is left, or the device is down.
                 _ => {
                     memory.give(frame);
                     break;
@@ -89,7 +89,7 @@ impl Port for Tap {
     }
 
     fn pending(&self) -> u32 {
-        // Only a read can decide.
+        // Only a read can tell.
         0
     }
 
@@ -100,7 +100,7 @@ impl Port for Tap {
                 self.counters.refused_packets += 1;
                 false
             }
-            // A device that is down loses what is sent, as a pulled cable does.
+            // A device that is down loses packets, as a pulled cable does.
             _ => {
                 self.counters.sent_packets += 1;
                 memory.give(packet.frame);

@@ -1,4 +1,4 @@
-//! AF_XDP on a veth pair: the dataplane's packets come to it, all others to Linux.
+//! AF_XDP on a veth pair: packets of the dataplane reach it, all others reach Linux.
 
 use cofferdam_lab::fixtures::{Namespace, Net, VethPair, exclusive, time_limit, wait_until};
 use cofferdam_xsk::{
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A Linux client at 10.98.0.2 and a server's namespace in which Linux has 10.98.0.1.
+/// A Linux client at 10.98.0.2, and a server's namespace in which Linux has 10.98.0.1.
 struct Scene {
     server: Namespace,
     client: Namespace,
@@ -30,7 +30,7 @@ impl Scene {
         }
     }
 
-    /// Lets the client believe that 10.98.0.`last` is at the server's device.
+    /// Tells the client that the server's device has 10.98.0.`last`.
     fn neighbour(&self, last: u8) {
         let line = self.server.run("ip -o link show dev eth0");
         let mac = line
@@ -77,7 +77,7 @@ fn receive_all(socket: &mut Socket, memory: &mut Memory, wanted: usize) -> Vec<V
 
 /// Promise 49.
 #[test]
-fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
+fn only_claimed_packets_are_redirected() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         for mode in [Mode::Native, Mode::Generic] {
@@ -106,7 +106,7 @@ fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
                 (got, counts)
             });
             is_ready.recv().expect("the server is ready");
-            // The address that Linux has still answers, before and while the dataplane works.
+            // The address of Linux answers before and during the dataplane's work.
             scene.client.ping("10.98.0.1");
             let line = scene.server.run("ip -o link show dev eth0");
             assert!(line.contains("xdp"), "{line}");
@@ -130,7 +130,7 @@ fn only_what_is_claimed_is_redirected_and_linux_keeps_the_rest() {
 
 /// Promise 49.
 #[test]
-fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_linuxs() {
+fn fragments_of_a_shared_address_are_left_to_linux() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         for mode in [Mode::Native, Mode::Generic] {
@@ -151,7 +151,7 @@ fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_lin
                     .set_read_timeout(Some(Duration::from_secs(5)))
                     .expect("a limit");
                 ready.send(()).expect("the test waits");
-                // Three fragments of 4,008 bytes, and the whole one behind them.
+                // Three fragments of 4,008 bytes, and the whole datagram behind them.
                 let got = receive_all(&mut socket, &mut memory, 4);
                 let mut whole = [0; 8000];
                 let len = linux.recv(&mut whole).expect("Linux put it together");
@@ -179,7 +179,7 @@ fn fragments_of_a_whole_address_are_redirected_and_those_of_a_shared_one_are_lin
     });
 }
 
-/// Sends a UDP packet back to where it came from: all but the addresses stays.
+/// Swaps the addresses of a UDP packet, so that it returns to its sender.
 fn turn_round(bytes: &mut [u8]) {
     for (here, there, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
         for at in 0..len {
@@ -221,7 +221,7 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
                     len: 0,
                 }];
                 let mut lens = Vec::new();
-                // More than there are spans, and than the rings hold.
+                // More packets than there are spans, and than the rings hold.
                 wait_until("40 packets", Duration::from_secs(10), || {
                     while socket.receive(&mut memory, &mut one) == 1 {
                         lens.push(one[0].len);
@@ -235,7 +235,7 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
                     socket.reclaim(&mut memory);
                     lens.len() == 40
                 });
-                // Each frame is free, or the kernel has it to receive into: then a packet brings
+                // Each frame is free, or the kernel has it for receiving: the next packet brings
                 // it.
                 are_back.recv().expect("the client has them all");
                 let mut frames = Vec::new();
@@ -258,17 +258,17 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
                     "one twice"
                 );
                 assert_eq!(memory.spans_mut().available(), SPANS);
-                // A receiver that keeps them gets no more, and the losses are counted. The kernel
-                // has frames to receive all into before the client sends.
+                // A receiver that keeps the packets gets no more, and the losses are counted.
+                // Before the client sends, the kernel has frames for all.
                 socket.reclaim(&mut memory);
                 hoard.send(()).expect("the client waits");
-                let mut kept = 0;
+                let mut hoarded = 0;
                 wait_until("the losses", Duration::from_secs(5), || {
-                    kept += socket.receive(&mut memory, &mut one);
+                    hoarded += socket.receive(&mut memory, &mut one);
                     socket.reclaim(&mut memory);
                     socket.counters().lost_packets == 4
                 });
-                (lens, kept)
+                (lens, hoarded)
             });
             is_ready.recv().expect("the server is ready");
             let client = scene.client.thread(move || {
@@ -294,16 +294,16 @@ fn packets_larger_than_a_frame_come_and_go_in_several() {
                 }
             });
             client.join().expect("the client ends");
-            let (lens, kept) = server.join().expect("the server ends");
+            let (lens, hoarded) = server.join().expect("the server ends");
             assert_eq!(lens[..4], [82, 8042, 1793, 9014]);
-            assert_eq!(kept, SPANS as usize);
+            assert_eq!(hoarded, SPANS as usize);
         }
     });
 }
 
 /// Promise 56.
 #[test]
-fn a_packet_for_which_no_frame_is_free_is_lost_once() {
+fn a_packet_without_a_free_frame_is_lost_once() {
     const SENT: u8 = 100;
     let _alone = exclusive();
     time_limit(LIMIT, || {
@@ -313,7 +313,7 @@ fn a_packet_for_which_no_frame_is_free_is_lost_once() {
             let (ready, is_ready) = std::sync::mpsc::channel();
             let (all_sent, are_sent) = std::sync::mpsc::channel();
             let server = scene.server.thread(move || {
-                // Fewer frames than packets come, and than the ring of received ones holds.
+                // Fewer frames than packets, and than entries of the receive ring.
                 let mut memory = Memory::new(32, 2048).expect("memory");
                 let device = Device::open("eth0", mode).expect("the program attaches");
                 let mut socket = Socket::open(&device, &mut memory, SocketOptions::default())
@@ -358,9 +358,9 @@ fn what_is_sent_arrives_and_frames_come_back() {
                 ..SocketOptions::default()
             };
             let mut socket = Socket::open(&device, &mut memory, options).expect("the socket binds");
-            let held = memory.available();
+            let free_frames = memory.available();
             let mut sent = 0;
-            // Three rings' worth: frames must come back and be used again.
+            // Packets for three rings: frames must return and be used again.
             wait_until("200 packets to leave", Duration::from_secs(5), || {
                 while sent < 200 {
                     let Some(frame) = memory.take() else { break };
@@ -386,7 +386,7 @@ fn what_is_sent_arrives_and_frames_come_back() {
             });
             wait_until("all frames to come back", Duration::from_secs(5), || {
                 socket.reclaim(&mut memory);
-                memory.available() == held
+                memory.available() == free_frames
             });
             socket.counters().sent_packets
         });
@@ -409,7 +409,7 @@ fn what_is_sent_arrives_and_frames_come_back() {
 
 /// Promise 49.
 #[test]
-fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
+fn each_device_failure_has_an_error_of_its_own() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = Scene::new();
@@ -449,7 +449,7 @@ fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
             ),
             "{refused}"
         );
-        // In several frames it would go, but not in so many.
+        // The packets would fit several frames, but need too many.
         scene.client.run("ip link set eth0 mtu 40000");
         scene.server.run("ip link set eth0 mtu 40000");
         let thread = scene.server.thread(move || {
@@ -460,7 +460,10 @@ fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
         let refused = thread.join().expect("the thread ends").expect("too large");
         let most = 16 * 2048 - 14;
         assert!(
-            matches!(refused, PortError::Mtu { mtu_bytes: 40_000, room_bytes, .. } if room_bytes == most),
+            matches!(
+                refused,
+                PortError::Mtu { mtu_bytes: 40_000, room_bytes, .. } if room_bytes == most
+            ),
             "{refused}"
         );
     });
@@ -468,7 +471,7 @@ fn a_taken_queue_a_missing_device_and_a_large_mtu_have_errors_of_their_own() {
 
 /// Promise 66.
 #[test]
-fn the_end_of_a_process_leaves_the_device_to_linux_and_to_the_next() {
+fn the_end_of_a_process_frees_its_device() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = Scene::new();
@@ -510,7 +513,7 @@ fn a_tap_device_carries_packets_both_ways() {
                 len: 0,
             }; 8];
             let mut asked = false;
-            // Linux asks for the address's owner, and is asked in turn.
+            // Linux asks for the owner of the address, and is asked in turn.
             wait_until("an ARP request", Duration::from_secs(5), || {
                 let n = tap.receive(&mut memory, &mut packets);
                 for packet in &packets[..n] {

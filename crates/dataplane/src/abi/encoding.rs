@@ -1,5 +1,5 @@
-//! Calls and conditions as entries of a ring, and back. What comes from an application is not
-//! trusted: an unknown kind is no call.
+//! Calls and conditions as entries of a ring, in both directions. An entry of an application is not
+//! trusted: an unknown kind is not a call.
 
 use super::{Call, Condition, Ending, Entry, INFO_PARTS, INFO_WORDS, Refusal, Sharing, options};
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +39,7 @@ impl Entry {
         self
     }
 
-    /// A second address, in the fields `handle` and `more`; all zeros are none.
+    /// Sets a second address, in the fields `handle` and `more`; all zeros mean none.
     fn beside(mut self, ip: Option<IpAddr>) -> Entry {
         let bits = ip.map_or(0, |ip| u128::from_be_bytes(octets(ip)));
         (self.handle, self.more) = ((bits >> 64) as u64, bits as u64);
@@ -70,7 +70,7 @@ impl Entry {
         self
     }
 
-    /// Words in all fields but kind, names and port.
+    /// Sets all fields except kind, names and port.
     fn words(mut self, part: u16, words: [u32; INFO_WORDS]) -> Entry {
         let [len, value, a, b, c, d, e, f, g, h] = words;
         let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
@@ -104,7 +104,7 @@ impl Entry {
     }
 }
 
-// Inlined, so that what a call or a condition is known to be is settled where it is made.
+// Inlined, so that the compiler resolves the kind where a call or a condition is made.
 impl From<Call> for Entry {
     #[inline(always)]
     fn from(call: Call) -> Entry {
@@ -162,7 +162,7 @@ impl From<Call> for Entry {
 }
 
 impl Call {
-    /// Reads an entry that an application wrote; `None` when it is no call.
+    /// Decodes an entry of an application; `None` if it is not a call.
     #[inline(always)]
     pub fn decode(entry: &Entry) -> Option<Call> {
         let Entry {
@@ -314,8 +314,7 @@ impl From<Condition> for Entry {
 }
 
 impl Condition {
-    /// Reads an entry that the dataplane wrote; `None` for a kind that this version does not
-    /// know.
+    /// Decodes an entry of the dataplane; `None` for a kind that this version does not know.
     #[inline(always)]
     pub fn decode(entry: &Entry) -> Option<Condition> {
         let Entry {
@@ -412,7 +411,7 @@ impl Condition {
     }
 }
 
-/// IPv4 dressed as IPv6.
+/// An address as 16 bytes; IPv4 becomes IPv4-mapped IPv6.
 fn octets(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -420,7 +419,7 @@ fn octets(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// A flow group's number.
+/// Number of a flow group, checked.
 fn flow_group(value: u32) -> Option<u8> {
     let group = u8::try_from(value).ok()?;
     (group < cofferdam_netstack::FLOW_GROUPS).then_some(group)

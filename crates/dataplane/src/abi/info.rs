@@ -1,16 +1,16 @@
-//! A connection as it is, in words of several conditions.
+//! The state of a connection, in words of several conditions.
 
 use super::{INFO_PARTS, INFO_WORDS};
 use cofferdam_netstack::{ConnectionInfo, Repair};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// All words of a report.
+/// Words of a whole report.
 type Words = [u32; INFO_PARTS * INFO_WORDS];
 
-/// No value: longer than any time, larger than any window.
+/// Stands for no value: longer than any time, larger than any window.
 const NONE: u32 = u32::MAX;
-/// States by their place here.
+/// Names of states, by their number in a report.
 const STATES: [&str; 9] = [
     "CLOSED",
     "SYN-SENT",
@@ -58,7 +58,7 @@ fn address(words: [u32; 4], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(all)).to_canonical(), port)
 }
 
-/// A report in parts.
+/// Divides a report into parts.
 pub(crate) fn parts(info: &ConnectionInfo) -> [[u32; INFO_WORDS]; INFO_PARTS] {
     let place = |found: Option<usize>| found.unwrap_or(0) as u8;
     let state = place(STATES.iter().position(|known| *known == info.state));
@@ -113,18 +113,18 @@ pub(crate) fn parts(info: &ConnectionInfo) -> [[u32; INFO_WORDS]; INFO_PARTS] {
     parts
 }
 
-/// What has come of a report.
+/// Parts of a report that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     cookie: u64,
     words: Words,
-    /// The part that comes next.
+    /// Number of the next part.
     next: usize,
 }
 
 impl Parts {
-    /// Takes a part; the report when it was the last. A part out of order is dropped, with those
-    /// before it.
+    /// Takes a part, and returns the report with the last one. A part out of order is dropped,
+    /// together with those before it.
     pub fn take(
         &mut self,
         cookie: u64,

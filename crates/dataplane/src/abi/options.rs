@@ -1,12 +1,12 @@
-//! Settings of a connection in an entry: whole seconds, and milliseconds of the user timeout; 0 is
-//! the dataplane's setting.
+//! Settings of a connection in an entry: whole seconds, and milliseconds of the user timeout. 0
+//! stands for the dataplane's setting.
 
 use super::Entry;
 use cofferdam_netstack::{ConnectionOptions, Keepalive};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// What an application may ask for: Linux's bounds (include/net/tcp.h).
+/// Linux's bounds of the settings (include/net/tcp.h).
 const KEEP_S: RangeInclusive<u16> = 1..=32_767;
 const PROBES: RangeInclusive<u8> = 1..=127;
 const SEGMENT_BYTES: RangeInclusive<u16> = 88..=32_767;
@@ -16,8 +16,8 @@ fn seconds(time: Duration) -> u16 {
     whole.clamp(*KEEP_S.start(), *KEEP_S.end())
 }
 
-/// Puts settings into an entry, in fields that neither `Connect` nor `Options` uses otherwise.
-/// What is out of bounds becomes the bound.
+/// Puts settings into an entry, in fields that neither `Connect` nor `Options` uses otherwise. A
+/// value out of bounds becomes the bound.
 pub(super) fn put(entry: Entry, options: ConnectionOptions) -> Entry {
     let keepalive = options.keepalive.map_or([0; 3], |keepalive| {
         let probes = keepalive.probes.clamp(*PROBES.start(), *PROBES.end());
@@ -45,7 +45,7 @@ pub(super) fn put(entry: Entry, options: ConnectionOptions) -> Entry {
     }
 }
 
-/// Reads what an application wrote; `None` when a value is out of bounds.
+/// Reads the settings of an application; `None` if a value is out of bounds.
 pub(super) fn get(entry: &Entry) -> Option<ConnectionOptions> {
     let field = |shift: u32| (entry.offset >> shift) as u16;
     let (idle, interval) = (field(0), field(16));
@@ -76,7 +76,7 @@ fn within<T: PartialOrd>(bounds: &RangeInclusive<T>, value: T) -> Option<T> {
     bounds.contains(&value).then_some(value)
 }
 
-/// Zero is none; the outer `None`: out of bounds.
+/// Decodes a value: zero becomes the inner `None`, a value out of bounds the outer one.
 fn or_none<T: PartialOrd + Default>(bounds: &RangeInclusive<T>, value: T) -> Option<Option<T>> {
     match value == T::default() {
         true => Some(None),
@@ -112,7 +112,7 @@ mod tests {
                 offset: 0xffff,
                 ..entry
             },
-            // Half a setting of keepalive.
+            // Half of the keepalive settings.
             Entry { offset: 1, ..entry },
             Entry {
                 offset: 200 << 32 | 1 << 16 | 1,

@@ -1,4 +1,4 @@
-//! Each call and condition through an entry and back.
+//! Round trips of each call and condition through an entry.
 
 use super::*;
 use std::time::Duration;

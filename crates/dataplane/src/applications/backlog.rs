@@ -1,31 +1,31 @@
-//! What the connections of a server wait with: answers that found no room, and requests that are
-//! not looked at until they have. A peer that asks and does not read is thus asked to wait by TCP
-//! itself: its data stays where it was received, and the window closes.
+//! Backlog of a server's connections: answers that did not fit, and requests that are deferred
+//! until they do. A peer that asks and does not read is thus slowed down by TCP: its data stays in
+//! the received memory, and the window closes.
 
 use crate::session::{Connection, Received, Session};
 use std::collections::{HashMap, VecDeque};
 
-/// Unacknowledged answers of one connection; requests beyond wait.
+/// Bytes of unacknowledged answers of one connection. Further requests are deferred.
 const MOST_UNSENT: usize = 256 << 10;
 
 #[derive(Default)]
 struct Place {
     unsent: Vec<u8>,
-    /// How much of it was sent.
+    /// Number of its bytes that were sent.
     sent: usize,
     unread: VecDeque<Received>,
-    /// The connection ends when all is done.
+    /// Whether the connection ends when everything is sent.
     ends: bool,
 }
 
-/// By connection; most have nothing here.
+/// Backlogs by connection. Most connections have none.
 #[derive(Default)]
 pub(super) struct Backlog {
     places: HashMap<Connection, Place>,
 }
 
 impl Backlog {
-    /// Sends an answer; what finds no room is kept and goes out by [`Backlog::next`].
+    /// Sends an answer. Bytes that do not fit are kept, and [`Backlog::next`] sends them.
     pub fn send(&mut self, session: &mut Session, connection: Connection, answer: &[u8]) {
         let sent = match self.places.get(&connection) {
             Some(place) if !place.unsent.is_empty() => 0,
@@ -37,7 +37,7 @@ impl Backlog {
         }
     }
 
-    /// A request, to be looked at now; `None` when it has to wait.
+    /// Returns a request that can be served now; defers it and returns `None` otherwise.
     pub fn admit(
         &mut self,
         session: &mut Session,
@@ -53,13 +53,13 @@ impl Backlog {
         Some(data)
     }
 
-    /// Keeps a request for later.
+    /// Defers a request.
     pub fn keep(&mut self, connection: Connection, data: Received) {
         let place = self.places.entry(connection).or_default();
         place.unread.push_back(data);
     }
 
-    /// Sends what was kept of the answers. True when all of it has found room.
+    /// Sends the kept answers. Returns true if all of them fit.
     pub fn flush(&mut self, session: &mut Session, connection: Connection) -> bool {
         let Some(place) = self.places.get_mut(&connection) else {
             return true;
@@ -75,8 +75,8 @@ impl Backlog {
         is_done
     }
 
-    /// The next request to look at, when there is room for its answer. When nothing is left the
-    /// connection waits no more, and is closed if it was to be.
+    /// Takes the next request, if there is memory for its answer. A connection without anything
+    /// left leaves the backlog, and is closed if it was to be.
     pub fn next(&mut self, session: &mut Session, connection: Connection) -> Option<Received> {
         if !self.flush(session, connection) {
             return None;
@@ -96,12 +96,12 @@ impl Backlog {
         place.unread.pop_front()
     }
 
-    /// Something else of the connection is to be done before [`Backlog::next`].
+    /// Defers [`Backlog::next`] until other work of the connection is done.
     pub fn wait(&mut self, connection: Connection) {
         self.places.entry(connection).or_default();
     }
 
-    /// Closes the connection after all that waits.
+    /// Closes the connection after the whole backlog.
     pub fn close(&mut self, session: &mut Session, connection: Connection) {
         match self.places.get_mut(&connection) {
             Some(place) => place.ends = true,
@@ -109,7 +109,7 @@ impl Backlog {
         }
     }
 
-    /// Closes the connection after the answers; requests that wait are not looked at any more.
+    /// Closes the connection after the answers. Deferred requests are dropped.
     pub fn end(&mut self, session: &mut Session, connection: Connection) {
         if let Some(place) = self.places.get_mut(&connection) {
             place.unread.clear();
@@ -117,7 +117,7 @@ impl Backlog {
         self.close(session, connection);
     }
 
-    /// The connection has ended.
+    /// Forgets a connection that has ended.
     pub fn forget(&mut self, connection: Connection) {
         self.places.remove(&connection);
     }

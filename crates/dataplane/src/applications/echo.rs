@@ -1,4 +1,4 @@
-//! Sends back what it receives, over TCP and UDP.
+//! A server that returns what it receives, over TCP and UDP.
 
 use super::backlog::Backlog;
 use super::{BACKLOG, refused};
@@ -6,15 +6,15 @@ use crate::abi::Refusal;
 use crate::session::{Application, Connection, Event, Received, Session};
 use std::net::SocketAddr;
 
-/// An echo server. A peer that never reads keeps at most its window of data here: what cannot be
-/// sent stays in the received memory, so the window closes.
+/// An echo server. A peer that never reads keeps at most its window of data here: unsent data stays
+/// in the received memory, and the window closes.
 pub struct Echo {
     address: SocketAddr,
-    /// Transports that the configuration does not give it.
+    /// Number of transports that the configuration does not grant.
     forbidden: u8,
     failure: Option<String>,
     backlog: Backlog,
-    /// Bytes sent back, or about to be.
+    /// Bytes sent back, or to be sent.
     pub bytes: u64,
 }
 
@@ -65,14 +65,14 @@ impl Application for Echo {
                 remote,
                 ..
             } => {
-                // As on any network: a datagram that finds no room is lost.
+                // A datagram that does not fit is lost, as on any network.
                 session.send_datagram(bound, remote, &data);
                 self.bytes += data.len() as u64;
             }
             Event::Bound {
                 result: Err(why), ..
             } => {
-                // One transport alone is served where the configuration gives no more.
+                // A configuration may grant one transport only.
                 self.forbidden += u8::from(why == Refusal::Forbidden);
                 if why != Refusal::Forbidden || self.forbidden == 2 {
                     self.failure = Some(refused(self.address, why));

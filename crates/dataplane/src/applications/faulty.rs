@@ -1,13 +1,13 @@
-//! An echo server that breaks rules when a peer says so, to see what becomes of it.
+//! An echo server that breaks rules when a peer tells it to, to test the consequences.
 
 use super::Echo;
 use crate::session::{Application, Event, Session};
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-/// [`Echo`], until a message begins with one of these words:
+/// A server that works as [`Echo`] until a message begins with one of these words:
 ///
-/// | word | what it does |
+/// | word | effect |
 /// |---|---|
 /// | `read` | reads the memory of a dataplane with protection keys |
 /// | `write` | writes there |

@@ -6,17 +6,17 @@ use crate::session::{Application, Connection, Event, Received, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Longest request head.
+/// Bytes of the longest request head.
 const MOST_HEAD: usize = 8 << 10;
 
-/// Serves `GET /` with a short text, `GET /bytes/N` with N bytes (at most 16 MiB), anything else
-/// with 404.
+/// A server of `GET /` with a short text, and of `GET /bytes/N` with N bytes (at most 16 MiB). Any
+/// other request is answered with 404.
 pub struct Http {
     address: SocketAddr,
     failure: Option<String>,
-    /// Beginnings of requests whose end has not come yet.
+    /// Requests that have not arrived completely.
     partial: HashMap<Connection, Vec<u8>>,
-    /// Bytes of bodies still to be sent, and whether the connection ends then.
+    /// Bytes of bodies that are not sent, and whether the connection ends after them.
     bodies: HashMap<Connection, (usize, bool)>,
     backlog: Backlog,
     /// Requests answered.
@@ -24,7 +24,7 @@ pub struct Http {
 }
 
 const ZEROS: [u8; 16384] = [b'x'; 16384];
-/// Body bytes handed over ahead of the window.
+/// Bytes of a body passed to the session ahead of the window.
 const AHEAD: usize = 256 << 10;
 
 impl Http {
@@ -54,7 +54,7 @@ impl Http {
             joined.extend_from_slice(data);
         }
         let mut rest = joined.as_deref().unwrap_or(data);
-        // While a body is on its way the next requests wait.
+        // The next requests wait until the body is sent.
         while !self.bodies.contains_key(&connection) {
             let Some(end) = rest.windows(4).position(|w| w == b"\r\n\r\n") else {
                 break;
@@ -75,7 +75,7 @@ impl Http {
         }
     }
 
-    /// Answers one request; false when the connection ends with it.
+    /// Answers one request. Returns false if the connection ends with it.
     fn answer(&mut self, session: &mut Session, connection: Connection, head: &[u8]) -> bool {
         self.requests += 1;
         let text = String::from_utf8_lossy(head);
@@ -136,7 +136,7 @@ impl Http {
         keep
     }
 
-    /// Sends on with a body, behind its head. True when none is left.
+    /// Sends more of a body. Returns true if none is left.
     fn body(&mut self, session: &mut Session, connection: Connection) -> bool {
         let Some((left, ends)) = self.bodies.get_mut(&connection) else {
             return true;
@@ -162,8 +162,8 @@ impl Http {
         true
     }
 
-    /// There is room: on with the body, with what came in the same piece as its request, and with
-    /// what has come since.
+    /// Continues when there is memory: with the body, with further requests in the same piece of
+    /// data, and with requests that arrived later.
     fn send_on(&mut self, session: &mut Session, connection: Connection) {
         if !self.body(session, connection) {
             return;

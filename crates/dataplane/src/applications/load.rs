@@ -1,49 +1,49 @@
-//! A load generator: many connections, each asking from a table of requests, in a closed or an
-//! open loop. It asks more than a Linux client on one CPU can.
+//! A load generator: many connections, each with requests from a table, in a closed or an open
+//! loop. It generates more load than a Linux client on one CPU can.
 
 use crate::session::{Application, Connection, Event, Session};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Connections that are being opened at a time: a listener's backlog is finite.
+/// Connections that open at a time, because a listener's backlog is finite.
 const OPENING: usize = 64;
 
-/// What is asked, and the answer that must come.
+/// A request, and its expected answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Sent as they are.
+    /// Bytes of the request.
     pub bytes: Vec<u8>,
     /// Length of the answer, at least 1.
     pub answer_bytes: u32,
-    /// The answer's first byte.
+    /// First byte of the answer.
     pub first: u8,
 }
 
 #[derive(Default)]
 struct Flow {
-    /// When each unanswered request was due, and which it was.
+    /// Unanswered requests: the time at which each was due, and its number.
     due: VecDeque<(Instant, u32)>,
-    /// Bytes of the oldest one's answer that have come.
+    /// Bytes received of the oldest one's answer.
     partial: u32,
     is_open: bool,
 }
 
-/// When requests are sent.
+/// Times at which requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pace {
-    /// Not at all.
+    /// No requests are sent.
     Hold,
-    /// At each answer the next, on the same connection or, where not each may have one under
-    /// way, on another.
+    /// The next request at each answer, on the same connection or, with fewer requests than
+    /// connections, on another.
     Closed { each: bool },
-    /// At each answer the connection is reset, and a new one opened for the next.
+    /// A new connection for the next request at each answer; the old one is reset.
     Fresh,
-    /// One each period over all connections, whether answers come or not.
+    /// One request in each period over all connections, whether answers arrive or not.
     Open(Duration),
 }
 
-/// The generator. Its owner drives it by [`Load::pump`] and the event loop's turns.
+/// The generator. Its owner drives it by [`Load::pump`] and by turns of the event loop.
 pub struct Load {
     remote: SocketAddr,
     ports: u16,
@@ -51,29 +51,30 @@ pub struct Load {
     begun: usize,
     requests: Vec<Request>,
     next_request: usize,
-    /// Requests that are still to be sent once, and answers that are awaited, before `pace` is
-    /// anything but `Hold`.
+    /// Requests of [`Load::send_once`] that are not sent, and answers that are outstanding, while
+    /// `pace` is `Hold`.
     once: usize,
     pace: Pace,
     next: Instant,
     turn: usize,
-    /// By place of the connection.
+    /// Flows, by position of their connection.
     flows: Vec<Flow>,
     order: Vec<Connection>,
     unanswered: usize,
-    /// Requests whose bytes have not all found room: connection, request, bytes that have.
+    /// Requests that were not taken completely: connection, request, bytes taken.
     unsent: VecDeque<(Connection, u32, usize)>,
-    /// Nanoseconds from when each request was due to its answer; filled while measuring.
+    /// Nanoseconds from the time at which each request was due to its answer; filled while
+    /// measuring.
     times: Option<Vec<u32>>,
-    /// Connections that ended by themselves.
+    /// Connections that the peer or the dataplane ended.
     pub lost: u64,
-    /// Answers that began with another byte than they must.
+    /// Answers with a wrong first byte.
     pub wrong: u64,
 }
 
 impl Load {
-    /// Asks the server at `remote` over `connections`; each goes to one of `ports` ports from
-    /// that one on.
+    /// A generator of requests to the server at `remote` over `connections`, which go to `ports`
+    /// ports from that one on.
     pub fn new(remote: SocketAddr, ports: u16, connections: usize) -> Load {
         Load {
             remote,
@@ -101,13 +102,13 @@ impl Load {
         self.order.len() >= self.wanted
     }
 
-    /// Connections that are open.
+    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
         self.order.len()
     }
 
-    /// Sends each of `requests` once, one on each connection in turn, some at a time;
-    /// [`Load::is_done`] is true when all are answered. The connections must be open.
+    /// Sends each of `requests` once, on the connections in turn, some at a time. [`Load::is_done`]
+    /// is true when all are answered. The connections must be open.
     pub fn send_once(&mut self, session: &mut Session, requests: Vec<Request>) {
         self.start(requests);
         self.once = self.requests.len();
@@ -123,35 +124,34 @@ impl Load {
         self.next_request = 0;
     }
 
-    /// Whether all that was asked is answered, and nothing is to be asked.
+    /// Whether all requests are answered, and none is to be sent.
     pub fn is_done(&self) -> bool {
         self.once == 0 && self.unanswered == 0
     }
 
-    /// Asks from `requests`, one after the other, without end: `rate` a second in all, timed from
-    /// when each was due. The connections must be open.
+    /// Sends `requests` in a cycle at `rate` a second in total. Each is timed from the moment at
+    /// which it was due. The connections must be open.
     pub fn send_at(&mut self, requests: Vec<Request>, rate: f64) {
         self.start(requests);
         self.pace = Pace::Open(Duration::from_secs_f64(1.0 / rate));
         self.next = Instant::now();
     }
 
-    /// Asks from `requests`, one after the other, without end: at each answer the next, with one
-    /// under way on each connection, or on `most` of them in turn where there are more. The
-    /// connections must be open.
+    /// Sends `requests` in a cycle, the next one at each answer. Each connection has one request
+    /// outstanding, or `most` of them in turn have. The connections must be open.
     pub fn send_closed(&mut self, session: &mut Session, requests: Vec<Request>, most: usize) {
         let each = self.order.len() <= most;
         self.begin(session, requests, Pace::Closed { each }, most);
     }
 
-    /// Asks from `requests`, one after the other, without end, each on a connection of its own that
-    /// is reset at the answer: as many at a time as there are connections now. Timed from when it
-    /// is opened. The connections must be open.
+    /// Sends `requests` in a cycle, each on a connection of its own that is reset at the answer, as
+    /// many at a time as there are connections. Each is timed from the opening of its connection.
+    /// The connections must be open.
     pub fn send_fresh(&mut self, session: &mut Session, requests: Vec<Request>) {
         self.begin(session, requests, Pace::Fresh, usize::MAX);
     }
 
-    /// The first requests of a closed loop, `most` at once.
+    /// Sends the first requests of a closed loop, `most` at once.
     fn begin(&mut self, session: &mut Session, requests: Vec<Request>, pace: Pace, most: usize) {
         self.start(requests);
         self.pace = pace;
@@ -162,32 +162,32 @@ impl Load {
         session.flush();
     }
 
-    /// Begins to note times; room for `expected` answers.
+    /// Starts to record times, with room for `expected` answers.
     pub fn measure(&mut self, expected: usize) {
         self.times = Some(Vec::with_capacity(expected));
     }
 
-    /// The times of the answers since [`Load::measure`], in nanoseconds, at most 4.29 s each.
+    /// Times of the answers since [`Load::measure`] in nanoseconds, at most 4.29 s each.
     pub fn measured(&mut self) -> Vec<u32> {
         self.times.take().unwrap_or_default()
     }
 
-    /// How long each unanswered request has waited, in nanoseconds. To leave them out of a
-    /// measurement would hide a stall.
+    /// Age of each unanswered request in nanoseconds. A measurement without them would hide a
+    /// stall.
     pub fn waiting(&self) -> impl Iterator<Item = u64> {
         let now = Instant::now();
         let flows = self.flows.iter().flat_map(|f| &f.due);
         flows.map(move |(due, _)| nanos(now, *due))
     }
 
-    /// Asks what is due; true when anything was.
+    /// Sends the requests that are due. Returns whether there were any.
     pub fn pump(&mut self, session: &mut Session) -> bool {
         let mut any = self.send_on(session);
         let Pace::Open(period) = self.pace else {
             return any;
         };
         let now = Instant::now();
-        // What finds no room stays due since then.
+        // A request that does not fit stays due since then.
         while self.next <= now && self.unsent.is_empty() {
             let Some(connection) = self.next_connection() else {
                 break;
@@ -200,7 +200,7 @@ impl Load {
         any
     }
 
-    /// The next request on the next connection that waits for nothing.
+    /// Sends the next request on the next idle connection.
     fn ask_next(&mut self, session: &mut Session, now: Instant) {
         for _ in 0..self.order.len() {
             let Some(connection) = self.next_connection() else {
@@ -238,7 +238,7 @@ impl Load {
         }
     }
 
-    /// The next request is to be sent on `connection`; returns which it is.
+    /// Records a request that is due on `connection`. Returns its number.
     fn falls_due(&mut self, connection: Connection, due: Instant) -> u32 {
         if self.next_request >= self.requests.len() {
             self.next_request = 0;
@@ -285,7 +285,7 @@ impl Load {
         session.connect(remote)
     }
 
-    /// Sends more of what has found no room; true when there was room for anything.
+    /// Sends more of the requests that did not fit. Returns whether any byte was taken.
     fn send_on(&mut self, session: &mut Session) -> bool {
         let mut any = false;
         while let Some((connection, index, sent)) = self.unsent.front_mut() {
@@ -383,7 +383,7 @@ impl Application for Load {
                 self.unanswered -= flow.due.len();
                 self.order.retain(|c| *c != connection);
                 let is_fresh = self.pace == Pace::Fresh;
-                // One that has its answer was ended by us.
+                // The generator itself ended a connection that has its answer.
                 self.lost += u64::from(!is_fresh || !flow.due.is_empty());
                 if is_fresh {
                     self.renew(session);

@@ -7,19 +7,19 @@ use crate::session::{Application, Connection, Event, Received, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// A memcached-protocol server. Bounded: a set beyond the memory limit is refused.
+/// A memcached-protocol server. Its memory is bounded: a set beyond the limit is refused.
 pub struct Memcached {
     address: SocketAddr,
     failure: Option<String>,
-    /// What it keeps.
+    /// The cache.
     pub store: Store,
-    /// Beginnings of commands whose end has not come yet.
+    /// Commands that have not arrived completely.
     partial: HashMap<Connection, Vec<u8>>,
     backlog: Backlog,
 }
 
 impl Memcached {
-    /// Serves `address`, with at most `most_bytes` of keys and values.
+    /// A server at `address` with at most `most_bytes` of keys and values.
     pub fn new(address: SocketAddr, most_bytes: usize) -> Memcached {
         Memcached {
             address,

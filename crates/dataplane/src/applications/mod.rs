@@ -1,4 +1,4 @@
-//! Small servers on the dataplane: the examples, and what the benchmarks measure.
+//! Small servers on the dataplane, for the examples and the benchmarks.
 
 mod backlog;
 mod echo;
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Waiting connections of each listener.
+/// Pending connections of each listener.
 const BACKLOG: u32 = 1024;
 
 /// Runs an example: `EXAMPLE SOCKET NAME ADDRESS:PORT`. Prints `ready` when it serves.
@@ -55,7 +55,7 @@ pub fn example<A: Application>(make: impl FnOnce(SocketAddr) -> A) -> ExitCode {
     }
 }
 
-/// Why a server that was not given its address ends.
+/// Message of a server whose address was refused.
 pub(crate) fn refused(address: SocketAddr, why: crate::Refusal) -> String {
     format!("cannot serve {address}: {why}")
 }

@@ -1,5 +1,5 @@
-//! The asking side of a ping-pong in NetPIPE's manner: one message out, the same back, of many
-//! sizes, one after the other.
+//! The client of a ping-pong in NetPIPE's manner: one message out and the same back, of many sizes
+//! in turn.
 
 use crate::session::{Application, Connection, Event, Session};
 use std::net::SocketAddr;
@@ -15,14 +15,15 @@ pub struct PingPong {
     received: usize,
     handed: usize,
     started: Option<Instant>,
-    /// For each size: its bytes and the mean time for one way.
+    /// Bytes of each size, and the mean time for one direction.
     pub results: Vec<(usize, Duration)>,
-    /// Why it ended early.
+    /// Reason of an early end.
     pub failed: Option<String>,
 }
 
 impl PingPong {
-    /// Sends messages of each of `sizes`, `rounds` times, to the echo server at `remote`.
+    /// A client that sends messages of each of `sizes`, `rounds` times, to the echo server at
+    /// `remote`.
     pub fn new(remote: SocketAddr, sizes: Vec<usize>, rounds: u32) -> PingPong {
         PingPong {
             remote,
@@ -38,7 +39,7 @@ impl PingPong {
         }
     }
 
-    /// Whether all sizes are measured, or it has failed.
+    /// Whether all sizes are measured, or the client has failed.
     pub fn is_done(&self) -> bool {
         self.failed.is_some() || self.results.len() == self.sizes.len()
     }

@@ -1,13 +1,13 @@
-//! A cache in memory and memcached's text protocol before it: get, gets, set, delete, stats,
-//! version, quit. It knows no transport: servers on the dataplane and on sockets share it.
+//! A cache in memory with memcached's text protocol: get, gets, set, delete, stats, version, quit.
+//! It knows no transport, so that servers on the dataplane and on sockets share it.
 
 use std::collections::HashMap;
 use std::io::Write;
 
-/// Longest key and largest value, as memcached's own.
+/// Bytes of the longest key, as in memcached. The constant below is the largest value.
 const MOST_KEY: usize = 250;
 const MOST_VALUE: usize = 1 << 20;
-/// Longest command line.
+/// Bytes of the longest command line.
 const MOST_LINE: usize = 2048;
 
 struct Item {
@@ -16,7 +16,7 @@ struct Item {
     value: Vec<u8>,
 }
 
-/// The cache. Bounded: a set beyond the memory limit is refused.
+/// The cache. Its memory is bounded: a set beyond the limit is refused.
 pub struct Store {
     items: HashMap<Vec<u8>, Item>,
     most_bytes: usize,
@@ -28,18 +28,18 @@ pub struct Store {
     sets: u64,
 }
 
-/// What a piece of input asked for.
+/// Outcome of a piece of input.
 enum Step {
-    /// So many bytes were a command.
+    /// The command has this number of bytes.
     Done(usize),
-    /// The rest has not come yet.
+    /// The command is not complete.
     More,
-    /// The client wants to go, or speaks something else.
+    /// The client wants to end, or uses another protocol.
     End,
 }
 
 impl Store {
-    /// Keeps at most `most_bytes` of keys and values.
+    /// A cache of at most `most_bytes` of keys and values.
     pub fn new(most_bytes: usize) -> Store {
         Store {
             items: HashMap::new(),
@@ -53,8 +53,8 @@ impl Store {
         }
     }
 
-    /// Serves the commands in `data`, which follows `partial` on its connection; the beginning of
-    /// a command stays in `partial`. The answer, valid until the next call, and whether the
+    /// Serves the commands in `data`, which follows `partial` on its connection. An incomplete
+    /// command stays in `partial`. Returns the answer, valid until the next call, and whether the
     /// connection stays open.
     pub fn serve(&mut self, partial: &mut Vec<u8>, data: &[u8]) -> (&[u8], bool) {
         self.answer.clear();
@@ -73,12 +73,13 @@ impl Store {
         (&self.answer, goes_on)
     }
 
-    /// Commands answered so far: gets and sets.
+    /// Number of gets and sets answered so far.
     pub fn commands_answered(&self) -> u64 {
         self.gets + self.sets
     }
 
-    /// Does all whole commands; bytes that are left, and whether the connection stays open.
+    /// Serves all complete commands. Returns the number of bytes that are left, and whether the
+    /// connection stays open.
     fn commands(&mut self, mut rest: &[u8]) -> (usize, bool) {
         while !rest.is_empty() {
             match self.step(rest) {
@@ -181,7 +182,7 @@ impl Store {
         if key.is_empty() || key.len() > MOST_KEY || len > MOST_VALUE {
             self.answer
                 .extend_from_slice(b"SERVER_ERROR object too large for cache\r\n");
-            // What follows is the value: where it ends cannot be known safely.
+            // The value follows, and its end is not known safely.
             return Step::End;
         }
         let Some(value) = input.get(start..start + len + 2) else {

@@ -1,4 +1,4 @@
-//! Addresses as C sees them.
+//! Addresses for C.
 
 use super::error::{fail, text};
 use std::ffi::c_char;
@@ -8,9 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct cofferdam_address {
-    /// The address in network order; IPv4 in the first four bytes.
+    /// Address in network byte order; IPv4 in the first four bytes.
     pub ip: [u8; 16],
-    /// The port, in the host's order.
+    /// Port in the host's byte order.
     pub port: u16,
     /// 4 or 6.
     pub version: u16,
@@ -56,7 +56,7 @@ impl cofferdam_address {
     }
 }
 
-/// Reads `10.0.0.9:80` or `[fd00::9]:80`. False when it is neither.
+/// Parses `10.0.0.9:80` or `[fd00::9]:80`. Returns false for any other text.
 ///
 /// # Safety
 /// `written` ends with a zero byte, `address` is valid.

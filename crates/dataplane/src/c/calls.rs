@@ -1,11 +1,11 @@
-//! What an application asks of its dataplane.
+//! Calls of an application to its dataplane.
 
 use super::{cofferdam_address, cofferdam_session, of, out};
 use crate::session::Bound;
 use std::time::Duration;
 
-/// Accepts connections to `local`; `backlog` may wait. The handler `bound` reports whether it
-/// worked. Returns the name that it and `knock` give; 0 when the address makes no sense.
+/// Accepts connections to `local`, of which `backlog` may be pending. The handler `bound` reports
+/// the outcome. Returns the name that `bound` and `knock` pass; 0 if the address is invalid.
 ///
 /// # Safety
 /// Both pointers are valid.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cofferdam_listen(
     }
 }
 
-/// Takes the datagrams for `local`; as `cofferdam_listen`.
+/// Receives datagrams for `local`; otherwise as `cofferdam_listen`.
 ///
 /// # Safety
 /// Both pointers are valid.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
     }
 }
 
-/// Gives an address back.
+/// Releases an address.
 ///
 /// # Safety
 /// `session` is valid.
@@ -51,8 +51,8 @@ pub unsafe extern "C" fn cofferdam_unbind(session: *mut cofferdam_session, bound
     own.session.unbind(Bound(bound.wrapping_sub(1)));
 }
 
-/// Opens a connection to `peer`; the handler `connected` or `dead` follows. Returns its name; 0
-/// when the address makes no sense.
+/// Opens a connection to `peer`. The handler `connected` or `dead` reports the outcome. Returns its
+/// name; 0 if the address is invalid.
 ///
 /// # Safety
 /// Both pointers are valid.
@@ -66,8 +66,8 @@ pub unsafe extern "C" fn cofferdam_dial(
     peer.get().map_or(0, |peer| out(own.session.connect(peer)))
 }
 
-/// Copies `len` bytes and sends them; what the peer's window does not take yet is queued. Returns
-/// the bytes taken: fewer when all memory is in use (resume when `sent` is called), 0 when the
+/// Copies `len` bytes and sends them. Bytes beyond the peer's window are queued. Returns the number
+/// of bytes taken: fewer if all memory is in use (resume when `sent` is called), 0 if the
 /// connection has ended.
 ///
 /// # Safety
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn cofferdam_send(
     own.session.send(of(connection), data)
 }
 
-/// A place to write `len` bytes (at most 16384) that are to be sent without a copy by
-/// `cofferdam_send_reserved`; null when all memory is in use. One at a time: the one before is
-/// given back.
+/// Returns memory for `len` bytes (at most 16384), to be sent without a copy by
+/// `cofferdam_send_reserved`; null if all memory is in use. A second call releases the memory of
+/// the first.
 ///
 /// # Safety
 /// `session` is valid.
@@ -108,8 +108,8 @@ pub unsafe extern "C" fn cofferdam_reserve(session: *mut cofferdam_session, len:
     own.session.bytes_mut(buffer).as_mut_ptr()
 }
 
-/// Sends what was written to the place that `cofferdam_reserve` gave, all of it. False when the
-/// connection has ended, or nothing was reserved.
+/// Sends the memory of `cofferdam_reserve`, all of it. Returns false if the connection has ended,
+/// or nothing is reserved.
 ///
 /// # Safety
 /// `session` is valid.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cofferdam_send_reserved(
     own.session.send_buffer(of(connection), buffer)
 }
 
-/// Bytes of a connection that are queued or not acknowledged.
+/// Number of bytes of a connection that are queued or unacknowledged.
 ///
 /// # Safety
 /// `session` is valid.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn cofferdam_unsent(
     own.session.unsent_bytes(of(connection))
 }
 
-/// Sends one datagram from `bound`. False when memory is in use everywhere, or the address is not
+/// Sends one datagram from `bound`. Returns false if all memory is in use, or the address is not
 /// bound.
 ///
 /// # Safety
@@ -167,8 +167,8 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
         .is_some_and(|peer| own.session.send_datagram(bound, peer, data))
 }
 
-/// Keeps the data that the handler was given after it returns. Returns a name for
-/// `cofferdam_recv_done`; 0 when no handler with data runs, or it is kept already.
+/// Keeps the data of the running handler after it returns. Returns a name for
+/// `cofferdam_recv_done`; 0 if no handler with data runs, or the data is kept already.
 ///
 /// # Safety
 /// `session` is valid.
@@ -189,8 +189,7 @@ pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 
     place + 1
 }
 
-/// Gives kept data back: the connection's window opens by it. A name that names nothing is
-/// ignored.
+/// Releases kept data, which opens the connection's window. An unknown name is ignored.
 ///
 /// # Safety
 /// `session` is valid.
@@ -209,7 +208,7 @@ pub unsafe extern "C" fn cofferdam_recv_done(session: *mut cofferdam_session, ke
     }
 }
 
-/// Ends this side of a connection after what is queued; the peer may still send.
+/// Ends this side of a connection after the queued data. The peer may continue to send.
 ///
 /// # Safety
 /// `session` is valid.
@@ -219,7 +218,7 @@ pub unsafe extern "C" fn cofferdam_shutdown(session: *mut cofferdam_session, con
     unsafe { &mut *session }.session.shutdown(of(connection));
 }
 
-/// Ends a connection after what is queued; the handler `dead` follows.
+/// Ends a connection after the queued data. The handler `dead` follows.
 ///
 /// # Safety
 /// `session` is valid.
@@ -229,7 +228,7 @@ pub unsafe extern "C" fn cofferdam_close(session: *mut cofferdam_session, connec
     unsafe { &mut *session }.session.close(of(connection));
 }
 
-/// Ends a connection at once; the handler `dead` follows.
+/// Ends a connection at once. The handler `dead` follows.
 ///
 /// # Safety
 /// `session` is valid.

@@ -1,4 +1,4 @@
-//! Why the last call failed, and texts that C hands in.
+//! Error of the last call, and texts from C.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -7,18 +7,18 @@ thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// The call fails for this reason.
+/// Records the reason of a failure.
 pub(super) fn fail(why: impl std::fmt::Display) {
     let text = CString::new(why.to_string().replace('\0', "?")).unwrap_or_default();
     ERROR.with(|error| *error.borrow_mut() = text);
 }
 
-/// Why the last call on this thread failed. Valid until the next call that fails.
+/// Reason of the last failure on this thread. Valid until the next one.
 pub(super) fn last() -> *const c_char {
     ERROR.with(|error| error.borrow().as_ptr())
 }
 
-/// A text that C hands in; fails, and gives `None`, when it is none.
+/// Reads a text from C. Fails and returns `None` if it is not UTF-8.
 ///
 /// # Safety
 /// `text` is null or ends with a zero byte.

@@ -1,4 +1,4 @@
-//! The applications of the file.
+//! Applications of the file.
 
 use super::Client;
 use super::raw::{RawApplication, RawDomain};
@@ -8,7 +8,7 @@ use crate::policy::{Grant, Rights};
 use nix::unistd::{Uid, User};
 use toml::Spanned;
 
-/// Checks one.
+/// Checks an application.
 pub(super) fn client(raw: RawApplication) -> Result<Client, Wrong> {
     let (named, name) = (raw.name.span(), raw.name.get_ref().clone());
     if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
@@ -48,7 +48,7 @@ pub(super) fn client(raw: RawApplication) -> Result<Client, Wrong> {
     })
 }
 
-/// What the dataplane's own thread is to run.
+/// Program that the dataplane's own thread is to run.
 fn program(name: &str, uid: u32, raw: &RawApplication) -> Result<Option<Program>, Wrong> {
     let domain = raw
         .domain
@@ -87,7 +87,7 @@ fn program(name: &str, uid: u32, raw: &RawApplication) -> Result<Option<Program>
     }
 }
 
-/// One application, on a dataplane's only core.
+/// Checks that one application, on a dataplane's only core, may run in its thread.
 pub(super) fn allow_guest(name: &str, others: bool, cores: usize) -> Result<(), String> {
     if others {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! Which CPUs and queues a dataplane works on.
+//! CPUs and queues of a dataplane's cores.
 
 use super::raw::{RawCore, RawDevice, RawMode};
 use super::value::Wrong;
@@ -10,13 +10,13 @@ use toml::Spanned;
 /// One core of a dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// CPU of its loop; `None`: wherever the scheduler puts it.
+    /// CPU of its loop; `None`: any CPU.
     pub cpu: Option<usize>,
-    /// Queue of the device that it sends by. The first core of a queue receives from it as well.
+    /// Queue of the device for sending. The first core of a queue also receives from it.
     pub queue: u32,
 }
 
-/// The cores of a file: its `[[core]]` entries, or the one in `[device]`.
+/// Cores of a file: its `[[core]]` entries, or the one in `[device]`.
 pub(super) fn cores(
     device: &RawDevice,
     given: &[Spanned<RawCore>],
@@ -68,7 +68,7 @@ pub(super) fn cores(
     Ok(given.iter().map(|c| core(c.get_ref())).collect())
 }
 
-/// A CPU that is not among those online; none is refused where they are not known.
+/// Refuses a CPU that is not online. Refuses none if the online CPUs are unknown.
 pub(super) fn refuse_offline(
     device: &RawDevice,
     given: &[Spanned<RawCore>],
@@ -97,7 +97,7 @@ fn core(raw: &RawCore) -> Core {
     }
 }
 
-/// `[device]` names a CPU or a queue beside `[[core]]` entries that do.
+/// Refuses a CPU or a queue in `[device]` together with `[[core]]` entries.
 fn refuse_both(device: &RawDevice) -> Result<(), Wrong> {
     let cpu = device.cpu.as_ref().map(|cpu| (cpu.span(), "cpu"));
     let queue = device.queue.as_ref().map(|queue| (queue.span(), "queue"));

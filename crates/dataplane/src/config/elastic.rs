@@ -1,4 +1,4 @@
-//! When cores are added and taken away.
+//! Settings of elastic cores.
 
 use super::raw::RawElastic;
 use super::value::{Wrong, duration};
@@ -6,29 +6,29 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 
-/// When cores are added and taken away (`[elastic]`).
+/// Conditions for adding and removing cores (`[elastic]`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elastic {
-    /// Cores that always have flow groups, the first ones of the file; default 1.
+    /// Number of cores, from the first of the file on, that always have flow groups; default 1.
     pub least_cores: u8,
-    /// Cores that have flow groups at once, at most; default all of the file.
+    /// Cores with flow groups, at most; default all of the file.
     pub most_cores: u8,
     /// Time between readings; 50 ms to 60 s, default 100 ms.
     pub interval: Duration,
-    /// A core is added when a packet waits longer than this; 0 to 1 s, default 100 µs. With 0 any
-    /// traffic adds one.
+    /// A core is added if a packet waits longer than this; 0 to 1 s, default 100 µs. With 0 any
+    /// traffic adds a core.
     pub queue_delay: Duration,
-    /// A core is taken away when none of the others would be busy for more than this share of its
-    /// time; 0.05 to 0.95, default 0.6.
+    /// A core is removed if no other would be busy for more than this share of its time; 0.05 to
+    /// 0.95, default 0.6.
     pub busy_share: f64,
-    /// Readings in a row that must say the same; 1 to 1,000, default 3.
+    /// Consecutive readings that must agree; 1 to 1,000, default 3.
     pub intervals: u32,
-    /// Nothing is changed for so long after a change; 0 to 1 h, default 1 s.
+    /// Time without changes after a change; 0 to 1 h, default 1 s.
     pub pause: Duration,
 }
 
 impl Elastic {
-    /// The defaults, for a dataplane of `cores` cores.
+    /// Defaults for a dataplane of `cores` cores.
     pub fn for_cores(cores: u8) -> Elastic {
         Elastic {
             least_cores: 1,
@@ -48,7 +48,7 @@ pub(super) fn elastic(given: &Spanned<RawElastic>, cores: usize) -> Result<Elast
         let why = "[elastic] needs two [[core]] entries or more: with one there is none to add";
         return Err((given.span(), why.to_owned()));
     }
-    // `config::cores` has bounded them.
+    // `config::cores` has limited the number.
     let all = u8::try_from(cores).unwrap_or(u8::MAX);
     let defaults = Elastic::for_cores(all);
     let raw = given.get_ref();

@@ -1,5 +1,5 @@
-//! The devices of a dataplane: the one in `[device]` and `[network]`, and further ones, each with networks of
-//! its own.
+//! Devices of a dataplane: the one of `[device]` and `[network]`, and further ones, each with its
+//! own networks.
 
 use super::raw::{RawDevice, RawLink, RawMode};
 use super::value::Wrong;
@@ -9,29 +9,30 @@ use cofferdam_xsk::Mode;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// A device, how packets come off it, and its networks.
+/// A device, the way its packets come off it, and its networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The device.
+    /// Name of the device.
     pub name: String,
-    /// How packets come off it.
+    /// The way in which packets come off it.
     pub kind: Kind,
-    /// Its queue that all cores use; `None`: each core the one that it has on the first device.
+    /// Queue of the device that all cores use; `None`: each core uses the queue that it has on the
+    /// first device.
     pub queue: Option<u32>,
-    /// The dataplane's addresses there.
+    /// Addresses of the dataplane on the device.
     pub addresses: Vec<InterfaceAddress>,
-    /// Where packets to other networks go.
+    /// Next hops for packets to other networks.
     pub gateways: Vec<IpAddr>,
 }
 
 impl Link {
-    /// Whether an address of a dataplane is here.
+    /// Whether an address of the dataplane is on this device.
     pub fn has(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.ip == ip)
     }
 }
 
-/// The devices of a file: `first`, then its `[[link]]` entries.
+/// Devices of a file: `first`, then its `[[link]]` entries.
 pub(super) fn links(
     device: &RawDevice,
     first: Link,
@@ -94,7 +95,7 @@ pub(super) fn kind(mode: &RawMode) -> Kind {
     }
 }
 
-/// The addresses under `key`, at least one.
+/// Parses the addresses under `key`, at least one.
 pub(super) fn addresses(
     key: &str,
     given: &Spanned<Vec<Spanned<String>>>,

@@ -1,4 +1,4 @@
-//! The form of the file: which keys there are, and of which type. Ranges are checked beside it.
+//! Keys of the file and their types. Other modules check the values.
 
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};

@@ -1,10 +1,10 @@
-//! What a file may say.
+//! Valid and invalid files.
 
 use super::*;
 
 const LEAST: &str = "[device]\nname = \"eth0\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n";
 
-/// What is wrong with a text, first mistake first, a line each.
+/// Mistakes in a text, one on each line, in order.
 fn refused(text: &str) -> String {
     let problems = Config::parse(text).expect_err(text);
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -160,7 +160,7 @@ fn an_application_may_be_given_a_part_of_its_own() {
     let given = |percent: u32| application("c", &format!("share_pct = {percent}\n"));
     let text = |percent| format!("{LEAST}{others}{}", given(percent));
     let shares = Config::parse(&text(60)).expect("valid").options.shares;
-    // Of what it leaves a half is guaranteed to the others.
+    // Half of the remainder is guaranteed to the others.
     assert_eq!(shares.of(1000)[..4], [100, 100, 600, 0]);
     for percent in [0, 101] {
         let error = refused(&text(percent));
@@ -265,7 +265,7 @@ fn several_applications_get_frames_of_their_own() {
     assert_eq!(config.applications[1].uid, 0);
 }
 
-/// One application, of `nobody`, with `more` keys.
+/// An application of `nobody` with further keys.
 fn guest(name: &str, more: &str) -> String {
     format!("[[application]]\nname = \"{name}\"\nuser = \"65534\"\n{more}\n")
 }
@@ -335,7 +335,7 @@ fn wrong_protection_domains_are_refused_with_the_reason_and_its_line() {
     ] {
         let text = format!("{LEAST}{more}");
         let problems = Config::parse(&text).expect_err(&more);
-        // What depends on the mistake may be missed as well.
+        // Consequential errors may be missing.
         let is_it = |p: &Problem| p.text.contains(reason) && p.line == line;
         assert!(problems.iter().any(is_it), "{more}: {problems:#?}");
     }
@@ -427,6 +427,6 @@ fn every_mistake_is_reported_with_its_line() {
                 [[application]]\nname = \"a\"\nuser = \"nobody-here\"\nbind = [\"80\"]\n";
     let problems = Config::parse(&format!("{LEAST}{more}")).expect_err("wrong");
     let lines: Vec<usize> = problems.iter().map(|p| p.line).collect();
-    // Not reported: that the application has no user. It names one, which is wrong.
+    // The missing user is not reported: the file names one, which is wrong.
     assert_eq!(lines, [6, 7, 8, 10, 13, 14], "{problems:#?}");
 }

@@ -1,12 +1,12 @@
-//! Values of the file, and where one is wrong.
+//! Values of the file, and places of mistakes.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// Where a file is wrong, and why.
+/// Place of a mistake in a file, and its description.
 pub(super) type Wrong = (Range<usize>, String);
 
-/// A number with its unit; `None` when it is none.
+/// Parses a number with its unit; `None` if it is not one.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);

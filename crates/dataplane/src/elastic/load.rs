@@ -1,11 +1,11 @@
-//! What each core and each flow group has to do, as measured and after moves.
+//! Load of each core and flow group, as measured and after moves.
 
 use super::reading::{GROUPS, Move, Reading};
 use crate::tuning::elastic::SLACK;
 use cofferdam_netstack::FLOW_GROUPS;
 use std::time::Duration;
 
-/// Loads, in busy shares of a core.
+/// Loads in busy shares of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     cores: Vec<f64>,
@@ -18,9 +18,9 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// A core's load is its groups', in proportion to their packets. What a core does for others'
-    /// groups, such as receiving for them, is taken for its own groups': the gain of moving one
-    /// away is never thought smaller than it is, so none is moved back for it.
+    /// The load of a core is divided among its groups by their packets. Work for groups of other
+    /// cores, such as receiving for them, counts for its own groups. The gain of moving a group
+    /// away is thus never underestimated, and no group moves back because of it.
     pub fn new(
         owners: &[u8; GROUPS],
         reading: &Reading,
@@ -57,7 +57,7 @@ impl Load {
         self.cores.len() as u8
     }
 
-    /// A core's busy share.
+    /// Busy share of a core.
     pub fn of(&self, core: u8) -> f64 {
         self.cores.get(usize::from(core)).copied().unwrap_or(0.0)
     }
@@ -67,18 +67,18 @@ impl Load {
         delay.copied().unwrap_or_default()
     }
 
-    /// Of all cores in use.
+    /// Sum of all cores in use.
     pub fn total(&self) -> f64 {
         self.in_use().iter().map(|core| self.of(*core)).sum()
     }
 
-    /// Cores that have flow groups, and those that are to have some always.
+    /// Cores with flow groups, and cores that always have some.
     pub fn in_use(&self) -> Vec<u8> {
         let has_some = |core: &u8| *core < self.least_cores || self.owners.contains(core);
         (0..self.cores()).filter(has_some).collect()
     }
 
-    /// The core in use of which there is most, the first of several.
+    /// The core in use with the largest value of `what`, the first of several.
     pub fn most(&self, what: impl Fn(u8) -> f64) -> Option<u8> {
         let better = |best: u8, core: u8| if what(core) > what(best) { core } else { best };
         self.in_use().into_iter().reduce(better)
@@ -108,7 +108,7 @@ impl Load {
         Move { group, to }
     }
 
-    /// Groups by what they have to do, the busiest first.
+    /// Groups by their load, the busiest first.
     fn busiest(&self) -> Vec<u8> {
         let mut groups: Vec<u8> = (0..FLOW_GROUPS).collect();
         let load = |group: u8| self.groups[usize::from(group)];
@@ -116,8 +116,8 @@ impl Load {
         groups
     }
 
-    /// Gives a core groups with something to do until it has about `share`: the busiest that fit
-    /// first, from cores that have more than that. No move makes one core fuller than another was.
+    /// Gives a core groups with load until it has about `share`: the busiest that fit first, from
+    /// cores with more. No move makes a core busier than another one was.
     pub fn fill(
         &mut self,
         to: u8,
@@ -148,8 +148,8 @@ impl Load {
         moves
     }
 
-    /// Gives a core groups without anything to do, so that it gets its share of new connections
-    /// among `cores`.
+    /// Gives a core groups without load, so that it gets its share of new connections among
+    /// `cores`.
     pub fn even_counts(&mut self, to: u8, cores: usize, may_go: impl Fn(u8) -> bool) -> Vec<Move> {
         let share = GROUPS / cores.max(1);
         let mut moves = Vec::new();
@@ -168,8 +168,8 @@ impl Load {
         moves
     }
 
-    /// Gives all groups of a core to the others in use, each to the one that has least to do;
-    /// `None` where their connections find no room.
+    /// Gives all groups of a core to the others in use, each to the one with the least load; `None`
+    /// if their connections do not fit.
     pub fn spread(&mut self, core: u8) -> Option<Vec<Move>> {
         let others: Vec<u8> = self.in_use().into_iter().filter(|c| *c != core).collect();
         let mut moves = Vec::new();

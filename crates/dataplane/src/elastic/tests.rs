@@ -1,9 +1,9 @@
-//! The planner against cores and loads that are made up, with explicit time.
+//! The planner with synthetic cores and loads, in explicit time.
 
 use super::*;
 
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What a packet takes.
+/// Service time of a packet.
 const SERVICE_S: f64 = 5e-6;
 
 /// A dataplane of some cores, whose flow groups have loads.
@@ -12,11 +12,11 @@ struct World {
     now: Duration,
     owners: [u8; GROUPS],
     cores: usize,
-    /// Busy share of a core that each group makes.
+    /// Busy share of a core that each group causes.
     loads: [f64; GROUPS],
-    /// How bursty packets come: what they wait is multiplied by this.
+    /// Factor of the waiting times, for bursty packets.
     burst: f64,
-    /// Busy share of the first core for packets of others' groups, of their load.
+    /// Busy share of the first core for receiving others' packets, relative to their load.
     receiving: f64,
     noise: Option<fastrand::Rng>,
     connections: [u32; GROUPS],
@@ -68,7 +68,7 @@ impl World {
             }
         };
         let cores = wanted.iter().map(core).collect();
-        // A core that cannot follow takes fewer packets of all its groups.
+        // An overloaded core takes fewer packets of all its groups.
         let packets = std::array::from_fn(|group| {
             let served = 1.0 / wanted[usize::from(self.owners[group])].max(1.0);
             (self.loads[group] * served / SERVICE_S * INTERVAL.as_secs_f64()) as u64
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// One interval; carries a plan out at once.
+    /// Runs one interval, and executes a plan at once.
     fn step(&mut self) -> Verdict {
         self.now += INTERVAL;
         let reading = self.reading();
@@ -124,7 +124,7 @@ impl World {
             .sum()
     }
 
-    /// Spreads a load over `groups`, evenly.
+    /// Divides a load evenly among `groups`.
     fn spread(&mut self, load: f64, groups: usize) {
         self.loads = std::array::from_fn(|group| match group < groups {
             true => load / groups as f64,
@@ -169,7 +169,7 @@ fn a_load_brings_cores_and_its_end_takes_them_away() {
         "{}",
         last.why
     );
-    // The pauses were kept.
+    // The pauses were respected.
     for pair in world.plans.windows(2) {
         assert!(pair[1].0 - pair[0].0 >= Duration::from_secs(1));
     }
@@ -199,7 +199,7 @@ fn a_flow_group_that_fills_a_core_stays_where_it_is() {
         panic!("it says why it does nothing");
     };
     assert!(why.contains("cannot be divided"), "{why}");
-    // What lies beside it on its core moves away.
+    // The other groups of its core move away.
     world.loads[3] = 0.4;
     world.loads[4] = 0.3;
     world.run(100);
@@ -214,7 +214,7 @@ fn a_core_far_busier_than_another_gives_it_flow_groups() {
     world.spread(1.2, 128);
     world.run(50);
     assert_eq!(world.changes(), [Change::Add(1)]);
-    // All that is left is on one of them.
+    // The remaining load is on one of them.
     world.loads = std::array::from_fn(|group| match world.owners[group] {
         0 => 0.9 / 64.0,
         _ => 0.05 / 64.0,
@@ -254,7 +254,7 @@ fn no_core_is_given_more_connections_than_it_has_room_for() {
     world.connections = [9; GROUPS];
     world.run(50);
     assert_eq!(world.changes(), [Change::Add(1)]);
-    // One core could do the work, but has not the room: 1,152 connections.
+    // One core could do the work but has no room for 1,152 connections.
     world.spread(0.2, 128);
     world.run(100);
     assert_eq!(world.changes(), [Change::Add(1)]);
@@ -341,7 +341,7 @@ fn at_a_constant_load_cores_stop_changing() {
         world.run(600);
         let changes = world.changes();
         let seen = format!("seed {seed}: {changes:?}");
-        // None goes for whose coming there was a reason, so none comes twice.
+        // No core is removed that was added for a reason, so that none is added twice.
         assert!(
             !changes.iter().any(|c| matches!(c, Change::Remove(_))),
             "{seen}"
@@ -351,7 +351,7 @@ fn at_a_constant_load_cores_stop_changing() {
         if !is_noisy {
             assert_eq!(before, changes.len(), "{seen}");
         }
-        // Evening out ends: no group goes for it twice.
+        // Balancing ends: no group moves twice for it.
         let mut evened = [0; GROUPS];
         for (_, plan) in &world.plans {
             if plan.change == Change::Balance {

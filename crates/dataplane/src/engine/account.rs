@@ -1,6 +1,6 @@
-//! What the stack has of one application's, on one core.
+//! Resources of one application in the stack of one core.
 
-/// Connections, ranges of memory and datagrams.
+/// Numbers of connections, ranges of memory and datagrams.
 #[derive(Debug)]
 pub(super) struct Account {
     connections: u32,
@@ -11,7 +11,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Nothing; the stack may refer to `most_ranges`.
+    /// An empty account; the stack may refer to `most_ranges`.
     pub fn new(most_ranges: u32) -> Account {
         Account {
             connections: 0,
@@ -21,49 +21,49 @@ impl Account {
         }
     }
 
-    /// It owns a connection with `ranges`.
+    /// Counts a connection with `ranges` that the application gets.
     pub fn open(&mut self, ranges: u32) {
         self.connections += 1;
         self.ranges += ranges;
     }
 
-    /// It no longer owns a connection with `ranges`.
+    /// Counts a connection with `ranges` that the application loses.
     pub fn close(&mut self, ranges: u32) {
         self.connections -= 1;
         self.ranges -= ranges;
     }
 
-    /// Its connections.
+    /// Number of its connections.
     pub fn connections(&self) -> u32 {
         self.connections
     }
 
-    /// Whether the stack may refer to one range more.
+    /// Whether the stack may refer to another range.
     pub fn has_room(&self) -> bool {
         self.ranges < self.most_ranges
     }
 
-    /// The stack has taken a range.
+    /// Counts a range that the stack has taken.
     pub fn send(&mut self) {
         self.ranges += 1;
     }
 
-    /// So many ranges are acknowledged.
+    /// Counts ranges that were acknowledged.
     pub fn acknowledge(&mut self, ranges: u32) {
         self.ranges -= ranges;
     }
 
-    /// The stack has taken a datagram.
+    /// Counts a datagram that the stack has taken.
     pub fn send_datagram(&mut self) {
         self.datagrams += 1;
     }
 
-    /// A datagram is sent, or given up.
+    /// Counts a datagram that was sent or dropped.
     pub fn end_datagram(&mut self) {
         self.datagrams -= 1;
     }
 
-    /// Whether the stack refers to nothing of it.
+    /// Whether the stack refers to nothing of the application.
     pub fn is_empty(&self) -> bool {
         self.connections == 0 && self.datagrams == 0
     }

@@ -1,4 +1,4 @@
-//! Binding addresses and giving them back.
+//! Binding and releasing of addresses.
 
 use super::Engine;
 use super::bounds::{Bound, Kind};
@@ -10,7 +10,7 @@ use cofferdam_xsk::Port;
 use std::net::SocketAddr;
 
 impl<P: Port> Engine<P> {
-    /// Binds an address for an application: its number.
+    /// Binds an address for an application. Returns its number.
     pub(super) fn bind(
         &mut self,
         (place, domain): (u8, &Domain),
@@ -61,8 +61,8 @@ impl<P: Port> Engine<P> {
         Ok(index)
     }
 
-    /// Gives an address back, if it is that application's. Returns how many places of tables were
-    /// looked through for it.
+    /// Releases an address, if it belongs to the application. Returns the number of places that
+    /// were looked at.
     pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) -> u32 {
         let Some(bound) = self.bounds.take(index, place) else {
             return 0;

@@ -10,28 +10,29 @@ pub(super) struct Bound {
     pub domain: u8,
     pub cookie: u64,
     pub kind: Kind,
-    /// The application of the configuration, the address, and who may share it.
+    /// Index of the application in the configuration. The next fields are the address and its
+    /// sharing.
     pub client: u8,
     pub local: SocketAddr,
     pub sharing: Sharing,
 }
 
-/// What it was bound for.
+/// Use of a bound address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Listener(ListenerId),
     Udp(UdpId),
 }
 
-/// The table, of all applications of one core.
+/// Table of the addresses of all applications on one core.
 pub(super) struct Bounds {
     all: Vec<Option<Bound>>,
-    /// Which of a group was given a connection last.
+    /// Number of the address whose session got the last connection of a group.
     turn: usize,
 }
 
 impl Bounds {
-    /// Room for `count`.
+    /// A table with `count` places.
     pub fn new(count: u32) -> Bounds {
         Bounds {
             all: (0..count).map(|_| None).collect(),
@@ -39,7 +40,7 @@ impl Bounds {
         }
     }
 
-    /// The listener at an address that its application's sessions of this group share.
+    /// Listener at an address that the application's sessions of this group share.
     pub fn shared(&self, client: u8, local: SocketAddr, group: u64) -> Option<ListenerId> {
         let is_theirs = |bound: &&Bound| {
             let is_same = (bound.client, bound.local) == (client, local);
@@ -52,13 +53,14 @@ impl Bounds {
         }
     }
 
-    /// Whether somebody listens with this listener.
+    /// Whether a session uses this listener.
     pub fn has(&self, listener: ListenerId) -> bool {
         let kind = Kind::Listener(listener);
         self.all.iter().flatten().any(|bound| bound.kind == kind)
     }
 
-    /// Who is given the next connection of a listener, which is `index`'s unless it is shared.
+    /// Session that gets the next connection of a listener: the one of address `index`, unless the
+    /// listener is shared.
     pub fn next(&mut self, index: u64, listener: ListenerId) -> Option<Bound> {
         let kind = Kind::Listener(listener);
         let first = self.get(index).filter(|bound| bound.kind == kind);
@@ -81,48 +83,48 @@ impl Bounds {
         standby
     }
 
-    /// The address with this number.
+    /// Address with this number.
     pub fn get(&self, index: u64) -> Option<Bound> {
         self.all.get(index as usize).copied().flatten()
     }
 
-    /// The address with this number, if it is that application's.
+    /// Address with this number, if it belongs to that application.
     pub fn of(&self, index: u64, domain: u8) -> Option<Bound> {
         self.get(index).filter(|bound| bound.domain == domain)
     }
 
-    /// A number that is free.
+    /// A free number.
     pub fn free(&self) -> Option<u64> {
         let place = self.all.iter().position(Option::is_none);
         place.map(|place| place as u64)
     }
 
-    /// The address has this number.
+    /// Sets the address with this number.
     pub fn set(&mut self, index: u64, bound: Bound) {
         if let Some(place) = self.all.get_mut(index as usize) {
             *place = Some(bound);
         }
     }
 
-    /// Takes the address with this number out, if it is that application's.
+    /// Removes the address with this number, if it belongs to that application.
     pub fn take(&mut self, index: u64, domain: u8) -> Option<Bound> {
         let bound = self.of(index, domain)?;
         self.all.get_mut(index as usize)?.take();
         Some(bound)
     }
 
-    /// Whether nothing is bound.
+    /// Whether no address is bound.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.all.iter().all(Option::is_none)
     }
 
-    /// How many numbers there are, free or not.
+    /// Number of places, free or not.
     pub fn count(&self) -> u32 {
         self.all.len() as u32
     }
 
-    /// Numbers, free or not.
+    /// All numbers, free or not.
     pub fn numbers(&self) -> std::ops::Range<u64> {
         0..self.all.len() as u64
     }

@@ -1,9 +1,9 @@
-//! The loop's two clocks: nanoseconds for the stacks, cycles for what is counted.
+//! Clocks of the loop: nanoseconds for the stacks, cycles for its counts.
 
 use cofferdam_netstack::Time;
 use std::time::Instant;
 
-/// The time-stamp counter: a third of what reading the clock costs.
+/// Time-stamp counter, which costs a third of a clock reading.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn cycles() -> u64 {
@@ -11,15 +11,15 @@ pub(crate) fn cycles() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Nanoseconds where there is no time-stamp counter.
+/// Nanoseconds, if the CPU has no time-stamp counter.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn cycles() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The stacks' clock: nanoseconds since the dataplane was made. All cores have the same: what moves
-/// from one to another has times in it.
+/// Clock of the stacks: nanoseconds since the start of the dataplane. All cores have the same
+/// clock, because flow groups move with their times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(Instant);
 

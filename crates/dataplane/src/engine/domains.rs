@@ -1,10 +1,10 @@
-//! The attached applications, by place.
+//! Attached applications by place.
 
 use super::domain::Domain;
 use crate::tuning::MOST_APPLICATIONS;
 
-/// The table. An application that is worked for is taken out for the while: the rest of the engine
-/// is needed beside it.
+/// Table of the applications. An application is taken out while the loop works for it, because that
+/// needs the rest of the engine too.
 pub(crate) struct Domains(Vec<Option<Box<Domain>>>);
 
 impl Domains {
@@ -12,42 +12,42 @@ impl Domains {
         Domains((0..MOST_APPLICATIONS).map(|_| None).collect())
     }
 
-    /// Puts an application into its place; false when there is no such place.
+    /// Puts an application into its place. Returns false if there is no such place.
     pub fn put(&mut self, domain: Box<Domain>) -> bool {
         let place = self.0.get_mut(usize::from(domain.seat().place));
         place.map(|place| *place = Some(domain)).is_some()
     }
 
-    /// Takes the application in a place out.
+    /// Takes the application out of a place.
     #[inline]
     pub fn take(&mut self, place: u8) -> Option<Box<Domain>> {
         self.0.get_mut(usize::from(place))?.take()
     }
 
-    /// The application in a place.
+    /// Application in a place.
     #[inline]
     pub fn get_mut(&mut self, place: u8) -> Option<&mut Domain> {
         self.0.get_mut(usize::from(place))?.as_deref_mut()
     }
 
-    /// The application in a place, unless another has it by now.
+    /// Application in a place, if its generation is this one.
     pub fn of(&self, place: u8, generation: u8) -> Option<&Domain> {
         let domain = self.0.get(usize::from(place))?.as_deref()?;
         (domain.seat().generation == generation).then_some(domain)
     }
 
-    /// The application in a place, unless another has it by now.
+    /// Application in a place, if its generation is this one.
     pub fn of_mut(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
         self.get_mut(place)
             .filter(|domain| domain.seat().generation == generation)
     }
 
-    /// All of them.
+    /// All applications.
     pub fn iter(&self) -> impl Iterator<Item = &Domain> {
         self.0.iter().flatten().map(Box::as_ref)
     }
 
-    /// All of them.
+    /// All applications.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Domain> {
         self.0.iter_mut().flatten().map(Box::as_mut)
     }

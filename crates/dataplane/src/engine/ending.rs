@@ -1,4 +1,4 @@
-//! The end of an application.
+//! Clean-up after an application.
 
 use super::Engine;
 use super::buffers::unmark;
@@ -19,8 +19,8 @@ impl<P: Port> Engine<P> {
             .for_each(|_| self.pools.timers.give(domain.client()));
     }
 
-    /// Ends what an application has left, a part of its connections in each turn. True when nothing
-    /// refers to it any more; then it may go.
+    /// Releases the resources of an application that has ended, a part of its connections in each
+    /// turn. Returns true when nothing refers to it any more.
     pub(super) fn clean_up(&mut self, now: Time, place: u8, domain: &mut Domain) -> bool {
         if domain.ending == EndingStep::Begins {
             domain.unfinished = None;
@@ -39,14 +39,16 @@ impl<P: Port> Engine<P> {
             let (own, next) = self.owners.some_of(place, from, most_places, most);
             domain.ending = EndingStep::Resets(next);
             for connection in own {
-                // One that knocked is rejected, which is silent; others die with an event.
+                // Rejecting a connection that knocked reports nothing; other connections end with
+                // an event.
                 let rejected = self.stack.reject(now, connection).is_ok();
                 if rejected || self.stack.abort(now, connection).is_err() {
                     self.forget(domain, connection);
                 }
             }
         }
-        // Its domains on other cores end as well, and the control plane tells it why.
+        // The domains of the application on other cores end as well, and the control plane sends it
+        // the reason.
         if domain.life().end() {
             self.cores.hub().wake_control();
         }

@@ -1,8 +1,8 @@
-//! The received frames that an application holds.
+//! Received frames that an application has.
 
 use crate::tuning::turns::RESUME_PART;
 
-/// What a frame that an application holds is.
+/// Content of a frame that an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holding {
     Nothing,
@@ -10,9 +10,9 @@ pub(crate) enum Holding {
     Datagram { handle: u64 },
 }
 
-/// The frames of one application's inbox, and which of them it holds.
+/// Frames of one application's inbox, and the ones that it has.
 pub(super) struct Held {
-    /// By frame.
+    /// Content of each frame.
     holdings: Vec<Holding>,
     count: u32,
     most: u32,
@@ -20,7 +20,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// None of the `frames`; the application may hold `most`.
+    /// An inbox of `frames` frames, of which the application may have `most`.
     pub fn new(frames: u32, most: u32) -> Held {
         Held {
             holdings: vec![Holding::Nothing; frames as usize],
@@ -30,29 +30,30 @@ impl Held {
         }
     }
 
-    /// Frames that it holds.
+    /// Number of frames that the application has.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Frames of the inbox.
+    /// Number of frames of the inbox.
     pub fn frames(&self) -> u32 {
         self.holdings.len() as u32
     }
 
-    /// Whether it holds all that it may.
+    /// Whether the application has all the frames that it may.
     pub fn is_full(&self) -> bool {
         self.count >= self.most
     }
 
-    /// It holds a frame from now on; `None` when the inbox has no such frame.
+    /// Gives the application a frame; `None` if the inbox has no such frame.
     pub fn hold(&mut self, frame: u32, what: Holding) -> Option<()> {
         *self.holdings.get_mut(frame as usize)? = what;
         self.count += 1;
         Some(())
     }
 
-    /// It holds a frame no more; what it was, `Nothing` when the application did not have it.
+    /// Takes a frame from the application. Returns its content; `Nothing` if the application did
+    /// not have it.
     pub fn release(&mut self, frame: u32) -> Holding {
         let Some(place) = self.holdings.get_mut(frame as usize) else {
             return Holding::Nothing;
@@ -62,12 +63,13 @@ impl Held {
         held
     }
 
-    /// Whether it holds all that it may, for the first time since it had room.
+    /// Whether the application has all the frames that it may, for the first time since it had
+    /// fewer.
     pub fn became_full(&mut self) -> bool {
         self.is_full() && !std::mem::replace(&mut self.was_full, true)
     }
 
-    /// Once it was full: whether it has given enough back to be given more.
+    /// Whether a reader that was full has released enough frames to get more.
     pub fn has_room_again(&mut self) -> bool {
         let has = self.was_full && self.count <= self.most / RESUME_PART.1 * RESUME_PART.0;
         self.was_full &= !has;

@@ -1,11 +1,11 @@
-//! When to stop polling. Polling pays while the next packet is likely to come before a sleeper
-//! could have been woken; sleeping pays when it is far away.
+//! Decision when to stop polling. Polling pays if the next packet probably arrives before a sleeper
+//! would be awake; otherwise sleeping pays.
 
 use crate::tuning::idle::{LONGEST_GAP, MOMENT, NEWEST};
 use cofferdam_netstack::Time;
 use std::time::Duration;
 
-/// Follows the gaps between bursts of work.
+/// Mean gap between bursts of work.
 #[derive(Debug)]
 pub(super) struct Idle {
     most: Duration,
@@ -22,7 +22,7 @@ impl Idle {
         }
     }
 
-    /// Something was done. What comes within a moment belongs to it and says nothing of gaps.
+    /// Records work. Work within a moment belongs to the same burst and is no gap.
     pub fn worked(&mut self, now: Time) {
         let gap = now.since(self.last_work);
         self.last_work = now;
@@ -34,8 +34,8 @@ impl Idle {
         self.mean_gap_ns += (gap - self.mean_gap_ns) * NEWEST;
     }
 
-    /// How long to poll after the last work: some gaps' length, at most `most`. Where the mean
-    /// gap is longer than that, polling would mostly be wasted: a moment only.
+    /// Time to poll after the last work: a multiple of the mean gap, at most `most`. With a longer
+    /// mean gap most polling would be wasted, so that the loop polls for a moment only.
     pub fn patience(&self) -> Duration {
         let most = self.most.as_nanos() as f64;
         if self.mean_gap_ns > most {

@@ -1,18 +1,18 @@
-//! Whether an application lives: shared by its domains on all cores and the control plane.
+//! State of an application's life, shared by its domains on all cores and the control plane.
 
 use super::offence::Offence;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// One application's.
+/// Life of one application.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     gone: AtomicBool,
-    /// Place of the first offence in [`Offence::ALL`], plus one; 0 without.
+    /// Position of the first offence in [`Offence::ALL`], plus one; 0 without an offence.
     offence: AtomicU8,
 }
 
 impl Life {
-    /// It is to end on all cores. True for the first call.
+    /// Ends the application on all cores. Returns true for the first call.
     pub fn end(&self) -> bool {
         !self.gone.swap(true, Ordering::AcqRel)
     }
@@ -22,7 +22,7 @@ impl Life {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// It broke a rule. The first offence stays.
+    /// Records an offence. The first one stays.
     pub fn accuse(&self, offence: Offence) {
         let place = Offence::ALL.iter().position(|o| *o == offence);
         let number = place.map_or(0, |place| place as u8 + 1);
@@ -31,7 +31,7 @@ impl Life {
             .compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// What it is ended for, if for anything.
+    /// Offence for which the application is ended.
     pub fn offence(&self) -> Option<Offence> {
         let number = self.offence.load(Ordering::Acquire);
         let place = usize::from(number).checked_sub(1)?;

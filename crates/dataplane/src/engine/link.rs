@@ -1,4 +1,5 @@
-//! The devices' side of a loop: batches in, packets out, and what a device has not taken yet.
+//! Devices of a loop: batches of received packets, packets to send, and packets that a device has
+//! not taken yet.
 //!
 //! A loop has one port on each device of the dataplane, in the order of the stack's interfaces.
 
@@ -6,36 +7,36 @@ use cofferdam_netstack::InterfaceId;
 use cofferdam_xsk::{Frame, Large, Memory, Packet, Port};
 use std::os::fd::BorrowedFd;
 
-/// A packet, and the interface that it came in by.
+/// A packet, and the interface at which it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub interface: InterfaceId,
     pub packet: Packet,
 }
 
-/// A port, and the packet that it had no room for.
+/// A port, and the packet that did not fit its ring.
 struct Side<P> {
     port: P,
     /// A packet that found the transmit ring full.
     unsent: Option<Packet>,
-    /// The last flush left packets in the ring.
+    /// Whether the last flush left packets in the ring.
     is_stuck: bool,
-    /// The last flush was refused: the device is down, say.
+    /// Whether the last flush failed, for example because the device is down.
     is_refused: bool,
-    /// How many packets of the last batch came by the ports up to this one.
+    /// Packets of the last batch from the ports up to this one.
     received: usize,
 }
 
-/// The ports, and the last batch from them.
+/// Ports, and the last batch from them.
 pub(super) struct Link<P> {
     sides: Vec<Side<P>>,
     batch: Vec<Packet>,
-    /// The port that the last batch began with: another one each time, so that none starves another.
+    /// Port with which the last batch began. It rotates, so that no port starves another.
     first: usize,
 }
 
 impl<P: Port> Link<P> {
-    /// With room for batches of `batch` packets.
+    /// A link for batches of `batch` packets.
     pub fn new(ports: Vec<P>, batch: u32) -> Link<P> {
         let empty = Packet {
             frame: Frame(0),
@@ -56,19 +57,19 @@ impl<P: Port> Link<P> {
         }
     }
 
-    /// The ports, to ask them for facts.
+    /// The ports, for their facts.
     pub fn ports(&self) -> impl Iterator<Item = &P> {
         self.sides.iter().map(|side| &side.port)
     }
 
-    /// Takes frames of packets that are sent back, and gives the devices free ones.
+    /// Takes frames of sent packets from the devices, and gives them free ones.
     pub fn reclaim(&mut self, memory: &mut Memory) {
         for side in &mut self.sides {
             side.port.reclaim(memory);
         }
     }
 
-    /// Takes a batch of received packets; how many: [`Link::received`] has them.
+    /// Receives a batch of packets for [`Link::received`]. Returns their number.
     pub fn receive(&mut self, memory: &mut Memory) -> usize {
         let count = self.sides.len();
         self.first = (self.first + 1) % count.max(1);
@@ -84,7 +85,7 @@ impl<P: Port> Link<P> {
         got
     }
 
-    /// A packet of the last batch, by its place.
+    /// Packet of the last batch, by its position.
     #[inline]
     pub fn received(&self, n: usize) -> Option<Received> {
         let packet = *self.batch.get(n)?;
@@ -99,7 +100,7 @@ impl<P: Port> Link<P> {
         })
     }
 
-    /// Packets that wait to be received.
+    /// Number of packets that are pending to be received.
     pub fn pending(&self) -> u32 {
         self.ports().map(Port::pending).sum()
     }
@@ -109,8 +110,8 @@ impl<P: Port> Link<P> {
         self.sides.get_mut(usize::from(interface.0))
     }
 
-    /// Sends the packets that found a ring full, if there are any: how many were sent. `None` when a
-    /// ring is full still.
+    /// Sends the packets that found a ring full. Returns their number; `None` if a ring is still
+    /// full.
     pub fn retry(&mut self, memory: &mut Memory) -> Option<usize> {
         let mut sent = 0;
         for n in 0..self.sides.len() {
@@ -126,9 +127,9 @@ impl<P: Port> Link<P> {
         Some(sent)
     }
 
-    /// Queues a packet. False when it found the ring full: it waits here, and nothing more can be
-    /// sent before it. Where a device of several takes nothing any more, it is lost, as on a pulled cable:
-    /// the others go on.
+    /// Queues a packet. Returns false if the ring is full: the packet is kept here, and blocks
+    /// further ones. With several devices, a packet for a device that takes none is lost, as on a
+    /// pulled cable, so that the others continue.
     #[inline]
     pub fn send(&mut self, memory: &mut Memory, interface: InterfaceId, packet: Packet) -> bool {
         let is_one_of_several = self.sides.len() > 1;
@@ -149,24 +150,24 @@ impl<P: Port> Link<P> {
         false
     }
 
-    /// Queues a packet; false when it found the ring full, and is still the caller's.
+    /// Queues a packet. Returns false if the ring is full; the caller keeps the packet.
     #[inline]
     pub fn try_send(&mut self, memory: &mut Memory, by: InterfaceId, packet: Packet) -> bool {
         let side = self.side(by);
         side.is_some_and(|side| side.port.transmit(memory, packet))
     }
 
-    /// Whether [`Link::send_large`] works there.
+    /// Whether [`Link::send_large`] works on this interface.
     #[inline]
     pub fn sends_large(&self, interface: InterfaceId) -> bool {
         let side = self.sides.get(usize::from(interface.0));
         side.is_some_and(|side| side.port.sends_large())
     }
 
-    /// Sends a large packet, behind what was queued; what the device refuses is lost.
+    /// Sends a large packet behind the queued ones. A packet that the device refuses is lost.
     ///
     /// # Safety
-    /// As [`Port::transmit_large`].
+    /// See [`Port::transmit_large`].
     pub unsafe fn send_large(
         &mut self,
         memory: &mut Memory,
@@ -180,20 +181,20 @@ impl<P: Port> Link<P> {
         })
     }
 
-    /// There is no frame to send from: they may lie in a device's ring.
+    /// Records that no frame is free for sending: frames may lie in a device's ring.
     pub fn starve(&mut self) {
         for side in &mut self.sides {
             side.is_stuck = true;
         }
     }
 
-    /// Whether what was queued must be sent again. What a device refused stays in its ring:
-    /// without another try a full ring would stay full when the device is up again.
+    /// Whether queued packets must be flushed again. Packets that a device refused stay in its
+    /// ring, which would stay full when the device is up again.
     pub fn is_stuck(&self) -> bool {
         self.sides.iter().any(|side| side.is_stuck)
     }
 
-    /// Sends what was queued; how many devices refuse.
+    /// Sends the queued packets. Returns the number of devices that refuse.
     pub fn flush(&mut self, memory: &mut Memory) -> u64 {
         let mut refused = 0;
         for side in &mut self.sides {
@@ -204,7 +205,7 @@ impl<P: Port> Link<P> {
         refused
     }
 
-    /// Each becomes readable when packets wait there.
+    /// Descriptors that become readable when packets are pending.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ports().map(Port::descriptor)
     }
@@ -217,7 +218,7 @@ mod tests {
     use std::io;
     use std::os::fd::AsFd;
 
-    /// A device with a ring of `room` places, which a flush empties unless it is down.
+    /// A device with a ring of `room` places. A flush empties the ring unless the device is down.
     struct Fake {
         facts: Facts,
         waiting: u32,
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(memory.available(), free, "no frame is kept");
     }
 
-    /// A full ring of a device that sends is waited for: what it holds leaves within the turn.
+    /// A full ring of a working device is waited for, because it empties within the turn.
     #[test]
     fn a_full_ring_keeps_what_found_it_full_until_it_has_room() {
         let mut memory = Memory::new(16, 2048).expect("memory");

@@ -1,4 +1,4 @@
-//! Makes what a loop and an application share.
+//! Creation of the objects that a loop and an application share.
 
 use super::cores::Hub;
 use super::domain::{Domain, Share};
@@ -11,7 +11,7 @@ use cofferdam_xsk::FrameFacts;
 use std::io;
 use std::sync::Arc;
 
-/// Makes the sides of an application; the domains go to the loops by
+/// Maker of the two sides of an application. The domains go to the loops by
 /// [`Order::Attach`](super::Order::Attach).
 #[derive(Clone)]
 pub(crate) struct Maker {
@@ -22,8 +22,8 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// One domain a core, in the cores' order, and the application's side. `client` is its place
-    /// among those of the configuration.
+    /// Creates one domain for each core, in order, and the application's side. `client` is the
+    /// index of the application in the configuration.
     pub fn make(
         &self,
         client: u8,
@@ -31,7 +31,7 @@ impl Maker {
         rights: Rights,
         life: Arc<Life>,
     ) -> io::Result<(Vec<Domain>, Outside)> {
-        // Places of those that have ended are free from now on.
+        // Places of applications that have ended become free.
         self.hub.bury();
         let seat = self
             .hub

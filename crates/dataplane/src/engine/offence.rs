@@ -1,41 +1,41 @@
-//! What an application can be ended for.
+//! Reasons for which an application is ended.
 
 use crate::tuning::turns::MOST_UNREAD;
 
-/// Why an application was ended.
+/// Reason for which an application was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Offence {
-    /// It ended itself, or closed its socket.
+    /// The application has ended, or has closed its socket.
     #[error("it is gone")]
     Gone,
-    /// An index of its rings cannot be.
+    /// A ring has an impossible index.
     #[error("it wrote an impossible index into its rings")]
     Ring,
-    /// An entry is no call.
+    /// An entry is not a call.
     #[error("it wrote an entry into its ring that is not a call")]
     Call,
-    /// A range outside its memory.
+    /// A range lies outside its memory.
     #[error("it referred to memory that is not its own")]
     Memory,
-    /// A frame that it does not hold.
+    /// The application does not have the frame.
     #[error("it returned a frame that it did not hold")]
     Frame,
-    /// A connection of another application.
+    /// The connection belongs to another application.
     #[error("it referred to a connection of another application")]
     Connection,
-    /// It does not read its conditions.
+    /// The application does not read its conditions.
     #[error("it left {MOST_UNREAD} conditions unread")]
     Deaf,
-    /// It faulted, or failed, where the dataplane's thread runs it.
+    /// The application faulted or failed on the dataplane's thread.
     #[error("it faulted")]
     Fault,
-    /// Waking it costs too much: too many wait at its bell.
+    /// Waking the application costs too much, because its bell has too many waiters.
     #[error("waking it takes too long: thousands of epoll watches wait at its bell")]
     Bell,
 }
 
 impl Offence {
-    /// All that an application can be ended for.
+    /// All reasons.
     pub const ALL: [Offence; 8] = [
         Offence::Ring,
         Offence::Call,

@@ -1,13 +1,13 @@
-//! What other threads ask of a loop.
+//! Orders of other threads to a loop.
 
 use super::domain::Domain;
 
-/// What other threads ask of a loop.
+/// An order of another thread to a loop.
 pub(crate) enum Order {
-    /// Serve this application.
+    /// Attach this application.
     Attach(Box<Domain>),
-    /// Take this flow group from the core that has it.
+    /// Fetch this flow group from the core that has it.
     Fetch(u8),
-    /// Look up: something has changed that the loop checks each turn.
+    /// Run the checks of a turn, because something has changed.
     Look,
 }

@@ -1,19 +1,19 @@
-//! How an application is kept apart from the dataplane.
+//! Separation of an application from the dataplane.
 
-/// How an application is kept apart from the dataplane.
+/// Separation of an application from the dataplane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
-    /// A process of its own.
+    /// The application is a process of its own.
     #[default]
     Process,
-    /// The dataplane's process and thread, behind protection keys.
+    /// The application runs on the dataplane's thread, behind protection keys.
     Pkey,
-    /// The dataplane's process and thread, not at all.
+    /// The application runs on the dataplane's thread, without protection.
     Inline,
 }
 
 impl Protection {
-    /// Its name in the configuration and in the status.
+    /// Name in the configuration and in the status.
     pub fn name(self) -> &'static str {
         match self {
             Protection::Process => "process",

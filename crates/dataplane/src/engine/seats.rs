@@ -3,7 +3,7 @@
 use crate::tuning::MOST_APPLICATIONS;
 use std::sync::Arc;
 
-/// An application's place in every core's table, until all have forgotten it.
+/// Place of an application in every core's table, until all cores have forgotten it.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub place: u8,
@@ -20,11 +20,11 @@ impl Clone for Seat {
     }
 }
 
-/// The applications' table, as far as all cores have it in common.
+/// Table of the applications' places, common to all cores.
 #[derive(Default)]
 pub(super) struct Seats([Place; MOST_APPLICATIONS]);
 
-/// A place of the applications' table.
+/// State of a place in the table.
 #[derive(Default)]
 struct Place {
     taken: std::sync::Weak<()>,
@@ -33,8 +33,8 @@ struct Place {
 }
 
 impl Seats {
-    /// A place for an application, one of the `clients` of the configuration; `None` when all are
-    /// taken, or when only those are left that the others are guaranteed: one for each.
+    /// Takes a place for an application, one of the `clients` of the configuration. `None` if no
+    /// place is free, or if the free ones are guaranteed to others, one for each.
     pub fn take(&mut self, client: u8, clients: u8) -> Option<Seat> {
         let is_free = |place: &&Place| place.taken.strong_count() == 0;
         let has_one = |client: u8| self.0.iter().any(|p| !is_free(&p) && p.client == client);
@@ -49,7 +49,7 @@ impl Seats {
         let seat = self.0.get_mut(place)?;
         *seat = Place {
             taken: Arc::downgrade(&taken),
-            // Its old references name no application.
+            // References to the previous application name none.
             generation: seat.generation.wrapping_add(1),
             client,
         };

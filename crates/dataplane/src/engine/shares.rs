@@ -1,24 +1,24 @@
 //! Fair shares of tables that several applications use.
 //!
-//! Each application is guaranteed a part of every table, whether it is attached or not; what no
-//! guarantee covers goes to the first that asks. So no application keeps another from its
-//! guarantee, and a single one has the whole table.
+//! Each application is guaranteed a part of every table, even while it is not attached. Places
+//! without a guarantee go to the first application that needs them. No application thus keeps
+//! another from its guarantee, and a single application has the whole table.
 
 use crate::policy::{MOST_CLIENTS, Shares, Transport};
 
-/// How many places of one table each application uses. The tables themselves are elsewhere.
+/// Number of places of one table that each application uses. The tables themselves are elsewhere.
 #[derive(Debug)]
 pub(super) struct Pool {
     guaranteed: [u32; MOST_CLIENTS],
     used: [u32; MOST_CLIENTS],
     /// Places that are neither guaranteed nor taken.
     free: u32,
-    /// Places that [`Pool::force`] took above all that there is.
+    /// Places that [`Pool::force`] took beyond the size of the table.
     forced: u32,
 }
 
 impl Pool {
-    /// Of a table with `size` places.
+    /// A pool for a table with `size` places.
     pub fn new(size: u32, shares: &Shares) -> Pool {
         let guaranteed = shares.of(size);
         Pool {
@@ -29,7 +29,7 @@ impl Pool {
         }
     }
 
-    /// Takes a place for an application; false when it may have no more now.
+    /// Takes a place for an application. Returns false if it may have no more.
     #[inline]
     pub fn take(&mut self, client: u8) -> bool {
         let client = usize::from(client) % MOST_CLIENTS;
@@ -50,7 +50,7 @@ impl Pool {
         }
     }
 
-    /// Gives a place back.
+    /// Frees a place.
     #[inline]
     pub fn give(&mut self, client: u8) {
         let client = usize::from(client) % MOST_CLIENTS;
@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// All tables of one core.
+/// Pools of all tables of one core.
 pub(super) struct Pools {
     pub connections: Pool,
     listeners: Pool,
@@ -98,7 +98,7 @@ impl Pools {
         pools.iter().all(|pool| pool.used == [0; MOST_CLIENTS])
     }
 
-    /// The table of bound addresses.
+    /// Pool of the table of bound addresses.
     pub fn addresses(&mut self, transport: Transport) -> &mut Pool {
         match transport {
             Transport::Tcp => &mut self.listeners,
@@ -155,8 +155,7 @@ mod tests {
         }
     }
 
-    /// Any history: what was given back can be taken, and no application gets less than its
-    /// guarantee.
+    /// Any history: freed places can be taken, and no application gets less than its guarantee.
     /// Promise 70.
     #[test]
     fn places_are_neither_made_nor_lost() {

@@ -1,10 +1,10 @@
-//! What the loop has counted, for others to read.
+//! Publication of the loop's counts.
 
 use super::{Engine, Tally, tally};
 use cofferdam_xsk::{Port, PortCounters};
 
 impl<P: Port> Engine<P> {
-    /// What it has counted so far.
+    /// Counts so far.
     pub fn tally(&mut self) -> Tally {
         self.refresh();
         self.tally.clone()
@@ -41,7 +41,7 @@ impl<P: Port> Engine<P> {
     }
 
     pub(super) fn show(&mut self) {
-        // The loop never waits for a reader; the next time is 10 ms away.
+        // The loop never waits for a reader; the next publication follows in 10 ms.
         let hub = self.hub();
         let core = hub.cores.get(usize::from(self.cores.id()));
         if let Some(Ok(mut shown)) = core.map(|core| core.shown.try_lock()) {

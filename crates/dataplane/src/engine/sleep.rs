@@ -1,4 +1,4 @@
-//! Sleeping until a packet, a call, an order or a timer, and what wakes the loop.
+//! Sleep of the loop until a packet, a call, an order or a timer.
 
 use super::Engine;
 use crate::tuning::idle::STUCK;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 impl<P: Port> Engine<P> {
     /// Sleeps until a packet, a call, an order or a timer.
     pub(super) fn sleep(&mut self, now: Time) {
-        // Counters of a long sleep are those of its beginning.
+        // During a long sleep the counters are those of its start.
         self.shown_at = now;
         self.show();
         let mut calm = self.cores.sleep(true);
@@ -33,7 +33,7 @@ impl<P: Port> Engine<P> {
         let timeout = self.stack.sleep_until().map(|at| at.since(now));
         let doors = self.cores.my_doors();
         let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        // The bell, the doors, and the devices; the places behind them are not looked at.
+        // The bell, the doors and the devices; further entries of the array are not polled.
         let mut fds = [(); 2 + MOST_INTERFACES].map(|()| watch(doors.as_fd()));
         let watched = iter::once(self.cores.me().bell.as_fd()).chain(iter::once(doors.as_fd()));
         let watched = watched.chain(self.link.descriptors());
@@ -44,16 +44,17 @@ impl<P: Port> Engine<P> {
         }
         let fds = fds.get_mut(..count).unwrap_or_default();
         let timeout = match self.link.is_stuck() && self.cores.is_many() {
-            // Another core takes back what this one has sent on its queue, and sends no signal.
+            // Another core takes the frames that this one has sent on its queue, and does not
+            // notify it.
             true => Some(timeout.map_or(STUCK, |at| at.min(STUCK))),
             false => timeout,
         };
-        // Interrupted or not: the loop looks at everything next.
+        // After any return, interrupted or not, the loop checks everything.
         let _ = ppoll(fds, timeout.map(TimeSpec::from), None);
         let rang = |n: usize| fds.get(n).is_some_and(|fd| fd.any().unwrap_or(false));
         let (bell, door) = (rang(0), rang(1));
         if bell {
-            // Of this process alone: no other can make it block.
+            // Only this process has the descriptor, so that nobody else can make it block.
             let _ = self.cores.me().bell.read();
         }
         if door {

@@ -1,9 +1,8 @@
-//! Segments of one connection that follow each other, sent as one large packet: the device or the
-//! kernel cuts it again. The payload is not copied here, but from the application's memory into the
-//! kernel's buffer.
+//! Consecutive segments of one connection as one large packet, which the device or the kernel cuts
+//! again. The payload is not copied here, but from the application's memory into the kernel's
+//! buffer.
 //!
-//! A segment waits for the next one only while a turn's packets are made; nothing stays until the next
-//! turn.
+//! A segment waits for the next one only while the packets of a turn are built.
 
 use super::Engine;
 use super::buffers::{buffer_owner, buffer_place};
@@ -11,10 +10,10 @@ use crate::tuning::turns::LEAST_TRAIN_SEGMENT_BYTES;
 use cofferdam_netstack::{Chunk, Payload, Train, Transmit};
 use cofferdam_xsk::{Frame, Large, Port};
 
-/// The segments that wait.
+/// Segments that wait for the next one.
 pub(super) struct Trains {
     held: Option<Held>,
-    /// Where their payload lies. Read only in the turn in which they were written.
+    /// Places of their payload. They are read only in the turn in which they were written.
     parts: Vec<libc::iovec>,
 }
 
@@ -23,14 +22,14 @@ pub(super) struct Trains {
 unsafe impl Send for Trains {}
 
 struct Held {
-    /// The first segment's headers, and room for its payload.
+    /// Headers of the first segment, and room for its payload.
     frame: Frame,
     first: Transmit,
     train: Train,
 }
 
 impl Trains {
-    /// With room for so many ranges.
+    /// Trains of up to `most_parts` ranges.
     pub fn new(most_parts: usize) -> Trains {
         Trains {
             held: None,
@@ -38,7 +37,7 @@ impl Trains {
         }
     }
 
-    /// Adds a range; false when there is no room.
+    /// Adds a range. Returns false if there is no room.
     fn push(&mut self, from: *const u8, len: usize) -> bool {
         let base = from.cast_mut().cast::<libc::c_void>();
         if let Some(last) = self.parts.last_mut()
@@ -59,13 +58,13 @@ impl Trains {
 }
 
 impl<P: Port> Engine<P> {
-    /// Adds a segment, whose headers are in `frame`, to those that wait; false when it does not
-    /// follow them. Then nothing is changed.
+    /// Appends a segment, whose headers are in `frame`, to the waiting ones. Returns false, and
+    /// changes nothing, if it does not follow them.
     pub(super) fn join(&mut self, frame: Frame, segment: &Transmit) -> bool {
         let Some(mut held) = self.trains.held.take() else {
             return false;
         };
-        // A range of more than is there takes room, and is cut off again.
+        // A failed append may have added a range, or extended the last one. Both are then removed.
         let (ranges, last) = (self.trains.parts.len(), self.trains.parts.last().copied());
         let mut train = held.train;
         let joins = train.append(self.memory.bytes(frame), segment) && self.note(&segment.payload);
@@ -81,8 +80,8 @@ impl<P: Port> Engine<P> {
         joins
     }
 
-    /// Lets a segment wait for the next one, if that may follow; none may wait already. False:
-    /// nothing is changed.
+    /// Makes a segment wait for the next one. No segment may wait already. Returns false, and
+    /// changes nothing, if the next one cannot be appended to it.
     pub(super) fn wait(&mut self, frame: Frame, segment: &Transmit) -> bool {
         if segment.payload.len() < LEAST_TRAIN_SEGMENT_BYTES {
             return false;
@@ -102,7 +101,7 @@ impl<P: Port> Engine<P> {
         waits
     }
 
-    /// Sends what waits; how many packets.
+    /// Sends the waiting segments. Returns the number of packets.
     pub(super) fn send_held(&mut self) -> usize {
         let Some(mut held) = self.trains.held.take() else {
             return 0;
@@ -139,7 +138,8 @@ impl<P: Port> Engine<P> {
         usize::from(sent)
     }
 
-    /// Notes where a payload lies; false when there is no room, or it is not there any more.
+    /// Records the place of a payload. Returns false if there is no room, or the payload does not
+    /// exist any more.
     fn note(&mut self, payload: &Payload) -> bool {
         payload.chunks().iter().all(|chunk| {
             let from = self.source(*chunk);
@@ -147,7 +147,7 @@ impl<P: Port> Engine<P> {
         })
     }
 
-    /// Where a range lies, as many bytes as it has; `None` when its application has ended.
+    /// Address of a range with all its bytes; `None` if its application has ended.
     pub(super) fn source(&self, chunk: Chunk) -> Option<*const u8> {
         let Some((owner, generation)) = buffer_owner(chunk.buffer) else {
             let (frame, start) = buffer_place(chunk.buffer);

@@ -1,4 +1,4 @@
-//! Sending: the stack writes headers into a frame, the payload is gathered behind them.
+//! Sending: the stack writes headers into a frame, and the payload is gathered behind them.
 
 use super::Engine;
 use super::buffers::{buffer_owner, buffer_place};
@@ -6,8 +6,8 @@ use cofferdam_netstack::{Chunk, MAX_HEADER_BYTES, Time, Transmit};
 use cofferdam_xsk::{Frame, Packet, Port};
 
 impl<P: Port> Engine<P> {
-    /// Queues all packets that the stack has; returns how many. Stops when the ring is full or
-    /// no frame is left: the rest goes in the next turn.
+    /// Queues all packets of the stack. Returns their number. Stops if a ring is full or no frame
+    /// is free; the next turn continues.
     pub(super) fn transmit(&mut self, now: Time) -> usize {
         let Some(mut sent) = self.link.retry(&mut self.memory) else {
             return 0;
@@ -38,12 +38,12 @@ impl<P: Port> Engine<P> {
                 }
             }
             if transmit.cut.is_some() {
-                // Its application has ended meanwhile.
+                // The application has ended meanwhile.
                 self.memory.give(frame);
                 continue;
             }
             let Some(frame) = self.room_for(frame, &transmit) else {
-                // Lost, as on the wire: TCP sends it again.
+                // The packet is lost, as on a wire: TCP sends it again.
                 self.tally.out_of_frames += 1;
                 if let Some(buffer) = transmit.release {
                     self.memory.give(buffer_place(buffer).0);
@@ -64,7 +64,7 @@ impl<P: Port> Engine<P> {
         sent
     }
 
-    /// Puts the payload behind the headers that are in `frame`, and completes the checksum.
+    /// Copies the payload behind the headers in `frame`, and completes the checksum.
     pub(super) fn assemble(&mut self, frame: Frame, transmit: &Transmit) -> Packet {
         let payload_bytes = transmit.payload.len() as u64;
         self.tally.sent_payload_bytes += payload_bytes;
@@ -86,8 +86,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Where a packet is put together: in the frame that its headers were written to, or, when it
-    /// does not fit, in a span, with its headers. `None` when no span is free.
+    /// Memory for a packet: the frame with its headers or, if the packet does not fit, a span to
+    /// which the headers are copied. `None` if no span is free.
     fn room_for(&mut self, frame: Frame, transmit: &Transmit) -> Option<Frame> {
         if transmit.len() <= self.memory.frame_bytes() as usize {
             return Some(frame);
@@ -100,8 +100,8 @@ impl<P: Port> Engine<P> {
         span
     }
 
-    /// Copies a range of payload into a frame. What an application writes meanwhile goes out as
-    /// it is found: its own data, its own harm.
+    /// Copies a range of payload into a frame. Concurrent writes of the application are sent as
+    /// they are found, and harm only its own data.
     fn gather(&mut self, chunk: Chunk, frame: Frame, at: usize) {
         let len = chunk.len as usize;
         if buffer_owner(chunk.buffer).is_none() {

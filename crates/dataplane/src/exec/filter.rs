@@ -1,14 +1,14 @@
-//! io_uring makes socket calls past the C library: it is refused, as by a kernel without it.
+//! Refusal of io_uring, which makes socket calls without the C library.
 
 use cofferdam_pkey::seccomp;
 use std::io;
 
-/// io_uring_setup, io_uring_enter and io_uring_register, the same on x86-64 and arm64.
+/// Number of io_uring_setup, before io_uring_enter and io_uring_register, on x86-64 and arm64.
 const FIRST: u32 = 425;
 const LAST: u32 = 427;
 
-/// From now on, in this process and all that it starts. Nothing that it starts gains rights by
-/// set-uid bits either: a filter requires that.
+/// Installs the filter for this process and all that it starts. As the kernel requires, these gain
+/// no rights by set-uid bits any more.
 ///
 /// # Errors
 /// The kernel has no filters.

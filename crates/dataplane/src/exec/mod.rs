@@ -1,4 +1,4 @@
-//! What `cofferdam dataplane exec` does before a program runs: whether it can be served, and the
+//! Preparation of `cofferdam dataplane exec`: checks whether a program can be served, and the
 //! filter that it runs under.
 
 mod filter;
@@ -9,26 +9,26 @@ pub use program::{check, find};
 
 use std::path::PathBuf;
 
-/// A program that cannot be served, or is not there.
+/// A program that cannot be served, or does not exist.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// Not found.
+    /// The program was not found.
     #[error("no program '{0}' in PATH")]
     NotFound(String),
-    /// Not readable.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The program.
+        /// Path of the program.
         path: PathBuf,
-        /// Why.
+        /// Error of the read.
         source: std::io::Error,
     },
-    /// It would run past the dataplane.
+    /// The program would bypass the dataplane.
     #[error("{path}: {why}")]
     Refused {
-        /// The program, or the interpreter of it.
+        /// Path of the program, or of its interpreter.
         path: PathBuf,
-        /// Why, and what to do.
+        /// Reason and remedy.
         why: String,
     },
 }

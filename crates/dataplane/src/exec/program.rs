@@ -1,5 +1,5 @@
-//! Whether a program can be served: the library must get into it, and its calls must go through the
-//! C library.
+//! Check whether a program can be served: it must load the library, and its calls must go through
+//! the C library.
 
 use super::ProgramError;
 use std::ffi::{CString, OsStr, OsString};
@@ -9,18 +9,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Scripts whose interpreters are scripts; as many as Linux follows.
+/// Scripts whose interpreters are scripts, at most; Linux follows so many.
 const MOST_SCRIPTS: usize = 5;
-/// Largest table of headers or of section names that is read.
+/// Bytes of the largest table of headers or section names that is read.
 const LARGEST_TABLE_BYTES: u64 = 1 << 20;
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
 const PT_INTERP: u32 = 3;
 
-/// The program's path: as a shell finds it.
+/// Finds a program in PATH, as a shell does.
 ///
 /// # Errors
-/// It is not there.
+/// The program does not exist.
 pub fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
@@ -36,10 +36,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf, ProgramError> {
         .ok_or_else(|| ProgramError::NotFound(name.display().to_string()))
 }
 
-/// Refuses, in words, a program that would run past the dataplane.
+/// Refuses a program that would bypass the dataplane.
 ///
 /// # Errors
-/// Why it cannot be served.
+/// The reason why it cannot be served.
 pub fn check(program: &Path) -> Result<(), ProgramError> {
     let mut path = program.to_owned();
     for _ in 0..MOST_SCRIPTS {
@@ -109,7 +109,7 @@ fn read_some(file: &mut File, bytes: &mut [u8]) -> std::io::Result<usize> {
     Ok(len)
 }
 
-/// The interpreter in the first line; that of `#!/usr/bin/env python3` is python3.
+/// Interpreter in the first line. For `#!/usr/bin/env python3` it is python3.
 fn script(file: &mut File) -> std::io::Result<Option<PathBuf>> {
     file.seek(SeekFrom::Start(2))?;
     let mut line = Vec::new();
@@ -145,7 +145,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
         .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// A table of the file, whole.
+/// Reads a whole table of the file.
 fn table(file: &mut File, at: u64, entry: u64, count: u64) -> std::io::Result<Vec<u8>> {
     let len = entry.saturating_mul(count).min(LARGEST_TABLE_BYTES);
     file.seek(SeekFrom::Start(at))?;
@@ -203,7 +203,7 @@ fn elf(file: &mut File, header: &[u8; 64]) -> std::io::Result<Look> {
     Ok(Look::Fits)
 }
 
-/// Go's linker writes sections of its own, in programs with C in them too.
+/// Whether Go's linker made the file: it writes its own sections, also with C in the program.
 fn is_go(file: &mut File, header: &[u8; 64]) -> std::io::Result<bool> {
     let (at, entry, count) = (
         number(header, 40, 8),
@@ -244,7 +244,7 @@ mod tests {
         std::fs::set_permissions(at("suid"), bits).expect("set");
         assert!(why(&at("suid")).contains("set-uid"));
 
-        // The interpreter's header made one of no meaning: a static program.
+        // Without a valid header of an interpreter, the program counts as static.
         let mut still = ls.clone();
         let headers = number(&ls, 32, 8) as usize;
         for n in 0..number(&ls, 56, 2) as usize {
@@ -265,7 +265,7 @@ mod tests {
         assert!(why(&at("text")).contains("neither"));
         std::fs::write(at("empty"), "").expect("written");
         assert!(why(&at("empty")).contains("neither"));
-        // Tables beyond the file: no panic.
+        // Tables beyond the end of the file must not panic.
         for at_byte in 32..64 {
             let mut torn = ls.clone();
             torn[at_byte] = 0xff;

@@ -1,5 +1,5 @@
-//! A hostile application: attaches as any other, and then does what its rights do not cover, by
-//! calls, by the shared memory and by the descriptors that it was given.
+//! A hostile application. It attaches as any other, and then does what its rights do not cover, by
+//! calls, by the shared memory and by its descriptors.
 
 use super::entry;
 use crate::abi::{Call, Condition, Ending, Entry, Sharing};
@@ -16,23 +16,23 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// One that is attached.
+/// An attached hostile application.
 pub struct Attacker {
     mapped: Mapped,
     socket: OwnedFd,
-    /// Frames that it was given and has not given back.
+    /// Frames that it has not released.
     frames: Vec<(usize, bool, u32)>,
     handles: Vec<u64>,
     bounds: Vec<u64>,
-    /// Conditions that it has read.
+    /// Conditions read.
     pub read: u64,
-    /// `UdpSent` conditions that it has read.
+    /// `UdpSent` conditions read.
     pub sent: u64,
-    /// Timers that were reported.
+    /// Timers reported.
     pub timers: u64,
-    /// Addresses given, and refused.
+    /// Addresses bound, and refused.
     pub bound: (u64, u64),
-    /// Connections refused for want of room.
+    /// Connections refused for lack of a place.
     pub no_room: u64,
 }
 
@@ -40,7 +40,7 @@ impl Attacker {
     /// Attaches.
     ///
     /// # Errors
-    /// As [`Session::attach`].
+    /// Errors of [`Session::attach`].
     pub fn attach(path: &Path, application: &str) -> Result<Attacker, AttachError> {
         let (mapped, socket) = Session::ask_to_attach(path, application, None)?;
         Ok(Attacker::new(mapped, socket))
@@ -61,16 +61,16 @@ impl Attacker {
         }
     }
 
-    /// Makes a call; false when the ring is full.
+    /// Makes a call. Returns false if the ring is full.
     pub fn call(&mut self, call: Call) -> bool {
         self.mapped.first().push(Entry::from(call))
     }
 
-    /// Shows its calls, and wakes the dataplane.
+    /// Publishes its calls, and wakes the dataplane.
     pub fn show(&mut self) {
         for (end, door) in &mut self.mapped.cores {
             end.publish();
-            // A door that it has filled itself would block it.
+            // A door that the attacker has filled would block it.
             let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLOUT)];
             if poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0) {
                 let _ = door.write(1);
@@ -78,10 +78,10 @@ impl Attacker {
         }
     }
 
-    /// Reads the conditions that are there, and gives no frame back.
+    /// Reads the pending conditions, and releases no frame.
     pub fn take(&mut self) {
         for core in 0..self.mapped.cores.len() {
-            // A hole where the index was reads as a ring of four thousand million.
+            // After a hole in the index, the ring seems to have four thousand million entries.
             for _ in 0..ENTRIES {
                 let Some(entry) = self.mapped.cores[core].0.take() else {
                     break;
@@ -116,36 +116,36 @@ impl Attacker {
         }
     }
 
-    /// The name of the last address that it was given.
+    /// Name of the last address that it bound.
     pub fn last_bound(&self) -> Option<u64> {
         self.bounds.last().copied()
     }
 
-    /// Makes each descriptor that it shares blocking, and puts all into it that it takes.
+    /// Makes each shared descriptor blocking, and fills it.
     pub fn block_and_fill(&self) {
         let doors = self.mapped.cores.iter().map(|(_, door)| door.as_fd());
         for fd in doors.chain([self.mapped.bell.as_fd()]) {
             let _ = fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
-            // The counter of an eventfd, or bytes of a socket.
+            // The counter of an eventfd, or the bytes of a socket.
             while nix::unistd::write(fd, &(u64::MAX - 1).to_ne_bytes()).is_ok() {}
             let _ = fcntl(fd, FcntlArg::F_SETFL(OFlag::empty()));
         }
         let _ = fcntl(&self.socket, FcntlArg::F_SETFL(OFlag::empty()));
     }
 
-    /// Says that it sleeps: the next condition rings its bell.
+    /// Marks itself as asleep, so that the next condition rings its bell.
     pub fn doze(&self) {
         for (end, _) in &self.mapped.cores {
             end.sleep(true);
         }
     }
 
-    /// Writes nonsense where its indices are.
+    /// Writes a wrong value into its indices.
     pub fn corrupt(&self, value: u32) {
         self.mapped.cores[0].0.corrupt(value);
     }
 
-    /// Frees the pages of what it shares, under the dataplane's reads and writes.
+    /// Frees pages of the shared memory during the dataplane's reads and writes.
     pub fn punch(&self) {
         let punch = |map: &Mapping| {
             // SAFETY: the mapping's own range; what goes is data, which reads as zeros then.
@@ -159,8 +159,8 @@ impl Attacker {
             .for_each(|(end, _)| punch(end.mapping()));
     }
 
-    /// Why the dataplane has ended it; `None` when it has not within `limit`, an empty text
-    /// without a reason.
+    /// Waits for the reason of its end, up to `limit`; `None` if it was not ended, an empty text if
+    /// there is no reason.
     pub fn ended(&self, limit: Duration) -> Option<String> {
         let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
@@ -168,8 +168,8 @@ impl Attacker {
         is_ready.then(|| reason(&self.socket).unwrap_or_default())
     }
 
-    /// Whether the dataplane hangs up within `limit`. The reason comes first, so a wait is needed:
-    /// the control thread closes its end a moment after it has sent it.
+    /// Whether the dataplane closes the socket within `limit`. The control thread sends the reason
+    /// first and closes its end a moment later.
     pub fn hangs_up(&self, limit: Duration) -> bool {
         let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
         let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
@@ -177,8 +177,8 @@ impl Attacker {
             && (fds[0].revents()).is_some_and(|events| events.contains(PollFlags::POLLHUP))
     }
 
-    /// Does one thing of a hostile history; `words` say which. `ports` are its own, `peers` the
-    /// addresses that it sends to. True when that may be an offence.
+    /// Does one step of a hostile history, which `words` choose. `ports` are its own, `peers` the
+    /// addresses that it sends to. Returns whether the step may be an offence.
     pub fn act(&mut self, words: [u64; 8], ports: &[SocketAddr], peers: &[SocketAddr]) -> bool {
         let pick = |from: &[SocketAddr], word: u64| from[word as usize % from.len()];
         let handle = |own: &[u64], word: u64| match own.len() {
@@ -197,7 +197,7 @@ impl Attacker {
                 local: pick(ports, a),
                 backlog: b as u32,
                 cookie: b,
-                // Some of them share addresses.
+                // Some of the addresses are shared.
                 sharing: Sharing {
                     group: c % 3,
                     is_standby: d % 2 == 0,
@@ -223,7 +223,7 @@ impl Attacker {
             9..14 => Call::UdpSend {
                 handle: bound,
                 remote: pick(peers, b),
-                // Its own address, another's, one of nobody's, and none.
+                // Own address, another's, an unknown one, and none.
                 source: match d / 2000 % 4 {
                     0 => None,
                     1 => Some(pick(peers, a).ip()),
@@ -294,7 +294,7 @@ impl Attacker {
     }
 }
 
-/// Has an honest application write something into its ring that is no call.
+/// Makes an honest application write an entry that is not a call.
 pub fn offend(session: &mut Session) {
     let entry = Entry {
         kind: 999,

@@ -1,5 +1,5 @@
-//! A hostile application for the fuzzer: writes what it is given into the rings of a dataplane
-//! over a pipe, and checks that an honest one beside it is answered.
+//! A hostile application for the fuzzer. It writes its input into the rings of a dataplane over a
+//! pipe, and checks that an honest application is answered.
 
 mod attacker;
 
@@ -21,10 +21,10 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Sets it up.
+    /// Sets up the dataplane.
     ///
     /// # Panics
-    /// When the machine has no memory for it.
+    /// The machine has no memory for it.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Hostile {
         let (port, _) = pipe(1500).expect("a pipe");
@@ -47,10 +47,10 @@ impl Hostile {
         }
     }
 
-    /// Attaches, writes `bytes` as calls, 64 each, and leaves.
+    /// Attaches, writes `bytes` as calls of 64 bytes each, and leaves.
     ///
     /// # Panics
-    /// When the honest application is not answered: the finding.
+    /// The honest application is not answered: a finding.
     pub fn attack(&mut self, bytes: &[u8]) {
         let life = Arc::new(Life::default());
         let mut hostile = attach(&self.engine, life.clone());
@@ -95,7 +95,7 @@ fn attach(engine: &Engine<Pipe>, life: Arc<Life>) -> Mapped {
     outside.map().expect("mapped")
 }
 
-/// The bytes as an entry of a ring; what is missing is zero.
+/// The bytes as an entry of a ring; missing bytes are zero.
 fn entry(bytes: &[u8]) -> Entry {
     let mut all = [0; 64];
     for (to, from) in all.iter_mut().zip(bytes) {
@@ -109,7 +109,7 @@ fn entry(bytes: &[u8]) -> Entry {
     let mut ip = [0; 16];
     ip.copy_from_slice(&all[32..48]);
     Entry {
-        // One in four is no call at all.
+        // One kind in four is not a call.
         kind: u32::from(all[0]) % 20,
         len: word(0).wrapping_shr(32) as u32,
         handle: word(8),

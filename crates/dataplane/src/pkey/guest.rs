@@ -1,4 +1,4 @@
-//! The application behind the gate: what lies in ordinary memory, and the calls into it.
+//! The application behind the gate: its ordinary memory, and the calls into it.
 
 use crate::session::{Application, Session, hand_out};
 use cofferdam_pkey::{Gate, ordinary};
@@ -6,7 +6,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call came to; the guest writes it, and may write anything.
+/// Outcome of a call. The guest writes it, and may write any bytes.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Answer {
@@ -19,23 +19,23 @@ const IDLE: u32 = 0;
 const WORKED: u32 = 1;
 const FAILED: u32 = 2;
 
-/// All of it in ordinary memory.
+/// State in ordinary memory.
 struct Outside {
     session: Session,
     application: Box<dyn Application>,
     answer: Answer,
 }
 
-/// The dataplane's handle on its application. What lies outside is never dropped: that would run the
-/// application's code as the dataplane.
+/// Handle of the dataplane on its application. The state outside is never dropped, because that
+/// would run the application's code with the dataplane's rights.
 pub(super) struct Guest(*mut Outside);
 
 // SAFETY: given to the loop's thread before the guest has run, and used there alone.
 unsafe impl Send for Guest {}
 
 impl Guest {
-    /// With an application that `make` makes, in ordinary memory; no code of its own has run before
-    /// [`Guest::start`]. `session` lies in ordinary memory.
+    /// A guest whose application `make` creates in ordinary memory. None of its own code runs
+    /// before [`Guest::start`]. `session` lies in ordinary memory.
     pub fn new(session: Session, make: impl FnOnce() -> Box<dyn Application>) -> Guest {
         ordinary(|| {
             Guest(Box::into_raw(Box::new(Outside {
@@ -53,15 +53,15 @@ impl Guest {
     /// Starts the application.
     ///
     /// # Errors
-    /// Its fault or failure, in words.
+    /// Description of its fault or failure.
     pub fn start(&mut self, gate: &mut Gate) -> Result<bool, String> {
         self.call(gate, start)
     }
 
-    /// Lets it handle all conditions; true when there were any.
+    /// Makes the application handle all conditions. Returns whether there were any.
     ///
     /// # Errors
-    /// As [`Guest::start`]'s.
+    /// Errors of [`Guest::start`].
     #[inline]
     pub fn turn(&mut self, gate: &mut Gate) -> Result<bool, String> {
         self.call(gate, turn)
@@ -106,7 +106,7 @@ extern "C" fn turn(outside: *mut c_void) {
     });
 }
 
-/// As the guest.
+/// Body of a call, with the guest's rights.
 #[inline]
 fn run(outside: *mut c_void, body: impl FnOnce(&mut Outside) -> bool) {
     // SAFETY: what `Guest::new` allocated; only one call at a time has it.

@@ -1,14 +1,14 @@
-//! What the dataplane's own thread can run.
+//! Programs that the dataplane's own thread can run.
 
 use crate::applications::{Echo, Faulty, Http, Memcached};
 use crate::session::Application;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Values that `memcached` keeps, in bytes.
+/// Bytes of values that `memcached` stores.
 const MEMCACHED_BYTES: usize = 64 << 20;
 
-/// A server and the address that it serves.
+/// A server and its address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Program {
     server: Server,
@@ -24,18 +24,18 @@ enum Server {
     Own(Own),
 }
 
-/// What makes an application of another program's.
+/// Constructor of another program's application.
 #[derive(Clone, Copy, Debug)]
 struct Own(fn() -> Box<dyn Application>);
 
 impl PartialEq for Own {
-    /// Functions have no identity.
+    /// Two functions cannot be compared.
     fn eq(&self, _other: &Own) -> bool {
         false
     }
 }
 
-/// A text that names no program.
+/// Error for a text that names no program.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "program = \"{0}\": write a server (echo, http, memcached or faulty) and its address, such as \"echo 10.0.0.9:7\""
@@ -64,8 +64,8 @@ impl FromStr for Program {
 }
 
 impl Program {
-    /// An application of the program that runs the dataplane, in place of one of the file. `make` runs as the
-    /// dataplane; what it makes lies in ordinary memory.
+    /// An application of the program that runs the dataplane, instead of one of the file. `make`
+    /// runs with the dataplane's rights; its result lies in ordinary memory.
     pub fn new(make: fn() -> Box<dyn Application>) -> Program {
         Program {
             server: Server::Own(Own(make)),
@@ -73,7 +73,7 @@ impl Program {
         }
     }
 
-    /// The application.
+    /// Creates the application.
     pub(crate) fn make(self) -> Box<dyn Application> {
         let address = self.address;
         match self.server {

@@ -1,4 +1,4 @@
-//! A dataplane that runs its application behind protection keys: which thread does what.
+//! Threads of a dataplane that runs its application behind protection keys.
 //!
 //! | thread | stack and thread-local storage | rights |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use crate::control::Control;
 use crate::engine::Engine;
 use crate::notice::Notice;
 use crate::run::{RunError, pin};
-use cofferdam_pkey::{Gate, Region, SealError, Sealed, Thread, User, ordinary};
+use cofferdam_pkey::{Gate, Region, SealError, SealedProcess, Thread, User, ordinary};
 use cofferdam_xsk::{Facts, Port};
 use std::io;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The loop's thread is told to end within this time of `stop`.
+/// Time within which the loop's thread learns of `stop`.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the application may keep it from that.
+/// Time that the application may delay the end of the loop's thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the loop's thread reports.
+/// Report of the loop's thread.
 enum Report<P> {
     Ready,
     Refused(SealError),
     Failed(io::Error),
-    /// It is done; the engine comes back to a thread that may unmap.
+    /// The thread has ended. It returns the engine to a thread that may unmap.
     Ended(Box<Engine<P>>),
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
         source,
     };
     let sealed = region.seal().map_err(refused)?;
-    // The application could write the caller's.
+    // The application could write to the caller's flag.
     let ends = Arc::new(AtomicBool::new(false));
     let (reports, reported) = channel();
     let (go, gone) = channel();
@@ -71,7 +71,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
         gid: client.gid,
     };
     let own = config.clone();
-    // What the thread knows of itself, its name for one, is read by the application too.
+    // The application reads the thread's own facts too, such as its name.
     let started = ordinary(|| {
         let thread = std::thread::Builder::new().name("core 0".to_owned());
         thread.spawn(move || {
@@ -96,7 +96,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
     ended.and(outcome.map_err(RunError::from))
 }
 
-/// The first thread's part: until the loop's thread is done, or does not come back.
+/// Waits on the first thread until the loop's thread has ended, or does not return.
 fn wait<P>(
     reported: &Receiver<Report<P>>,
     stop: &AtomicBool,
@@ -138,7 +138,7 @@ fn wait<P>(
     }
 }
 
-/// What the loop's thread is given.
+/// Arguments of the loop's thread.
 struct Core<P> {
     engine: Box<Engine<P>>,
     guest: Guest,
@@ -148,8 +148,8 @@ struct Core<P> {
 }
 
 impl<P: Port + Send + 'static> Core<P> {
-    /// The thread's whole life. Comes back only when the application is not let in.
-    fn run(self, config: &Config, user: User, sealed: &Sealed) {
+    /// Body of the thread. Returns only if the application is refused.
+    fn run(self, config: &Config, user: User, sealed: &SealedProcess) {
         if let Err(e) = pin(config, 0) {
             let _ = self.reports.send(Report::Failed(e));
             return;
@@ -162,7 +162,7 @@ impl<P: Port + Send + 'static> Core<P> {
         }
     }
 
-    /// On the loop's stack.
+    /// Runs turns on the loop's stack.
     fn turns(mut self, gate: &mut Gate) {
         if let Err(fault) = self.guest.start(gate) {
             self.engine.terminate(self.place, fault);
@@ -172,9 +172,10 @@ impl<P: Port + Send + 'static> Core<P> {
             let (guest, place) = (&mut self.guest, self.place);
             let worked = self.engine.turn_with(|domains| {
                 let domain = domains.get_mut(place);
-                // Another application may have its place when it has ended.
+                // Another application may have its place after its end.
                 let domain = domain.filter(|domain| domain.is_guest() && !domain.is_leaving());
-                // Without a condition it has nothing to do: the gate is not passed.
+                // Without a condition the application has nothing to do, so that the gate is not
+                // passed.
                 let Some(domain) = domain.filter(|domain| domain.is_behind()) else {
                     return false;
                 };

@@ -1,4 +1,4 @@
-//! Bound addresses: every core has each of them.
+//! Bound addresses, which every core has.
 
 use super::Bound;
 use crate::abi::Refusal;
@@ -7,29 +7,29 @@ use std::net::SocketAddr;
 /// A bound address.
 pub(super) struct Place {
     generation: u32,
-    /// What each core calls it; 0 is a name too.
+    /// Name of the address at each core; 0 is a valid name.
     handles: Vec<Option<u64>>,
-    /// Cores that have not answered.
+    /// Number of cores that have not answered.
     unanswered: usize,
     refused: Option<Refusal>,
-    /// Of datagrams: the address.
+    /// The address, for datagrams.
     local: Option<SocketAddr>,
-    /// Datagrams from there that are on their way to the device.
+    /// Datagrams from there that are pending.
     pub unsent: u32,
-    /// The application has given it back.
+    /// Whether the application has released it.
     pub is_closing: bool,
-    /// Where its last datagram came from: the way back is known there.
+    /// Core of its last datagram, where the way back is known.
     pub core: usize,
 }
 
 impl Place {
-    /// The handle at the core that a datagram is best sent from.
+    /// Core and handle for sending a datagram.
     pub fn sender(&self) -> Option<(usize, u64)> {
         let handle = self.handles.get(self.core).copied().flatten()?;
         Some((self.core, handle))
     }
 
-    /// Takes the handles away, with their cores.
+    /// Takes the handles with their cores.
     pub fn take(&mut self) -> Vec<(usize, u64)> {
         let handles = self.handles.iter_mut().enumerate();
         handles
@@ -42,7 +42,7 @@ impl Place {
         self.unanswered == 0
     }
 
-    /// Takes a core's answer; the whole answer when it was the last one's.
+    /// Records a core's answer. Returns the combined answer after the last one.
     pub fn answer(
         &mut self,
         core: usize,
@@ -63,8 +63,8 @@ impl Place {
     }
 }
 
-/// All of an application. A place is used again for another address; conditions of the one that had it
-/// before name none.
+/// Bound addresses of an application. A place is used again for another address; conditions of the
+/// previous one name none.
 #[derive(Default)]
 pub(super) struct Bounds {
     all: Vec<(u32, Option<Place>)>,
@@ -72,7 +72,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// A name for an address of which `cores` are asked.
+    /// Adds an address that `cores` are asked to bind. Returns its name.
     pub fn add(&mut self, cores: usize, local: Option<SocketAddr>) -> Bound {
         let index = self.free.pop().unwrap_or_else(|| {
             self.all.push((0, None));
@@ -95,7 +95,7 @@ impl Bounds {
         Bound(u64::from(*generation) << 32 | u64::from(index))
     }
 
-    /// The address with this name.
+    /// Address with this name.
     pub fn get_mut(&mut self, bound: Bound) -> Option<&mut Place> {
         let (_, place) = self.all.get_mut(bound.0 as u32 as usize)?;
         let generation = (bound.0 >> 32) as u32;
@@ -104,7 +104,7 @@ impl Bounds {
             .filter(|place| place.generation == generation)
     }
 
-    /// The name is nobody's any more.
+    /// Removes the address with this name.
     pub fn remove(&mut self, bound: Bound) {
         if self.get_mut(bound).is_some() {
             let index = bound.0 as u32;
@@ -115,7 +115,7 @@ impl Bounds {
         }
     }
 
-    /// The name of an address that was given back and still sends.
+    /// Name of a released address that still sends.
     pub fn closing(&self, local: SocketAddr) -> Option<Bound> {
         let found = self.all.iter().position(|(_, place)| {
             let place = place.as_ref().filter(|place| place.is_closing);
@@ -150,7 +150,7 @@ mod tests {
         let second = bounds.add(1, None);
         assert_eq!(second.0 as u32, first.0 as u32, "the place is used again");
         assert!(bounds.get_mut(first).is_none());
-        // Given back twice: the second time it is another's.
+        // The second release of the same name must not affect the next address.
         bounds.remove(first);
         assert!(bounds.get_mut(second).is_some());
     }

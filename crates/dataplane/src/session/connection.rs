@@ -1,64 +1,65 @@
-//! An application's connections: what each has queued and what is unacknowledged.
+//! Connections of an application: their queued and their unacknowledged data.
 
 use super::Connection;
 use crate::abi::Call;
 use crate::area::Piece;
 use std::collections::VecDeque;
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// `Connect` was called.
     Opening,
-    /// Open, by this name.
+    /// The connection is open, under this name.
     Open { handle: u64 },
 }
 
-/// Value of [`Place::stalled_ms`].
+/// Value of [`Place::stalled_ms`] for a connection that is being reset.
 pub(super) const IS_RESET: u32 = u32::MAX;
 
-/// How our side ends.
+/// Kinds of ending our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// The peer may still send.
+    /// Our side ends; the peer may continue to send.
     Shutdown,
-    /// Altogether.
+    /// Both sides end.
     Close,
 }
 
-/// Handle of a connection that is not open: no stack has so many.
+/// Handle of a connection that is not open: no stack has so many connections.
 const NOT_OPEN: u64 = u64::MAX;
 
-/// One connection. Two cache lines in its table: there may be very many.
+/// One connection. It has two cache lines, because there may be very many.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Its name at the dataplane, or [`NOT_OPEN`].
+    /// Name at the dataplane, or [`NOT_OPEN`].
     handle: u64,
-    /// Bytes that may have been handed over since it opened, and that were.
+    /// Bytes that may be sent since the connection opened. The next field counts the sent ones.
     limit_bytes: u64,
     handed_bytes: u64,
-    /// Queued, oldest first; the first may be handed over in part.
+    /// Queued pieces, the oldest first. A part of the first one may have been sent.
     queued: VecDeque<Piece>,
     handed_of_first: u32,
-    /// Handed over and not acknowledged.
+    /// Pieces that were sent and not acknowledged.
     unacknowledged: VecDeque<Piece>,
     acknowledged_of_first: u32,
     /// Bytes of both: less than the memory, which is smaller than 4 GiB.
     held_bytes: u32,
-    /// Bytes of the pieces of both: what others cannot use meanwhile.
+    /// Bytes of the pieces of both, which no other connection can use meanwhile.
     pub cost_bytes: u32,
-    /// Bytes that were acknowledged since it opened: what it has shown that it needs.
+    /// Bytes acknowledged since the connection opened, which show its need.
     pub earned_bytes: u32,
-    /// Milliseconds since the session began, when it was seen to hold memory and nothing has been
-    /// acknowledged since; 0: none of both. [`IS_RESET`]: it is being reset.
+    /// Milliseconds since the session began at which the connection was seen with memory, if
+    /// nothing was acknowledged since; otherwise 0. [`IS_RESET`] while the connection is being
+    /// reset.
     pub stalled_ms: u32,
-    /// Calls to send that are not wholly acknowledged.
+    /// Sends that are not acknowledged completely.
     pub ranges: u32,
-    /// It waits until fewer sends of all connections are unacknowledged.
+    /// Whether the connection waits for the limit of unacknowledged sends.
     pub waits: bool,
-    /// It found no memory, and waits for some.
+    /// Whether the connection waits for memory.
     pub wants_memory: bool,
-    /// What to call when all is handed over.
+    /// Call to make after the queued data.
     ending: Option<Closing>,
 }
 
@@ -112,8 +113,8 @@ impl Place {
         }
     }
 
-    /// Bytes that are queued or not acknowledged; what is acknowledged of a piece counts until
-    /// all of it is.
+    /// Number of bytes that are queued or unacknowledged. A piece counts until all of it is
+    /// acknowledged.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes as usize
     }
@@ -123,8 +124,7 @@ impl Place {
         !self.queued.is_empty() && self.window_bytes() > 0
     }
 
-    /// The next call that the window allows. A piece is sent in parts when the window is
-    /// smaller than it.
+    /// Takes the next call that the window allows. A piece beyond the window is sent in parts.
     pub fn next_call(&mut self) -> Option<Call> {
         let handle = self.handle()?;
         let Some(piece) = self.queued.front().copied() else {
@@ -154,8 +154,7 @@ impl Place {
         })
     }
 
-    /// Takes an acknowledgement of `bytes`, oldest first. A piece that is still queued in part is
-    /// given back only as a whole.
+    /// Takes an acknowledgement of `bytes`, oldest first. A piece is freed as a whole.
     pub fn acknowledged(&mut self, bytes: u32, limit_bytes: u64, mut give: impl FnMut(Piece)) {
         self.acknowledged_of_first += bytes;
         self.earned_bytes = self.earned_bytes.saturating_add(bytes);
@@ -176,7 +175,7 @@ impl Place {
     }
 }
 
-/// All of them, by cookie: place and generation.
+/// Connections by cookie, which is place and generation.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     places: Vec<(u32, Option<Place>)>,
@@ -202,7 +201,7 @@ impl Connections {
         (*generation == (connection.0 >> 32) as u32).then_some(place.as_mut())?
     }
 
-    /// The connections of a flow group.
+    /// Connections of a flow group.
     pub fn of_group(&self, group: u8) -> Vec<Connection> {
         let places = (0_u64..).zip(&self.places);
         let open = places.filter_map(|(index, (generation, place))| {
@@ -213,18 +212,18 @@ impl Connections {
         open.collect()
     }
 
-    /// Places, in use or not.
+    /// Number of places, in use or not.
     pub fn count(&self) -> usize {
         self.places.len()
     }
 
-    /// The connection in a place.
+    /// Connection in a place.
     pub fn at(&mut self, index: usize) -> Option<&mut Place> {
         self.places.get_mut(index)?.1.as_mut()
     }
 
-    /// Forgets a connection and gives its memory back. Returns it without; `None` when it was not
-    /// there.
+    /// Forgets a connection and frees its memory. Returns the connection; `None` if it does not
+    /// exist.
     pub fn remove(&mut self, connection: Connection, mut give: impl FnMut(Piece)) -> Option<Place> {
         let index = connection.0 as u32;
         let (generation, place) = self.places.get_mut(index as usize)?;

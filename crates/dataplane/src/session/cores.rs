@@ -1,4 +1,4 @@
-//! The rings of the dataplane's cores, and where its flow groups are.
+//! Rings of the dataplane's cores, and the cores of its flow groups.
 
 use crate::abi::{Entry, Parts};
 use crate::ring::ApplicationEnd;
@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// One core's rings.
+/// Rings of one core.
 pub(super) struct CoreEnd {
     pub end: ApplicationEnd,
     door: EventFd,
     /// Calls that found the ring full.
     waiting: VecDeque<Entry>,
-    /// A flow group that has arrived here, and the core whose ring must be read first up to where
-    /// it left.
+    /// A flow group that has arrived here. The ring of its previous core must be read first,
+    /// up to the group's departure.
     pub stalled: Option<(u8, u8)>,
-    /// A report of a connection that has come in part.
+    /// Report of a connection that is not complete.
     pub parts: Parts,
 }
 
@@ -33,7 +33,7 @@ impl CoreEnd {
         }
     }
 
-    /// Puts what `moved` makes of the door in its place; the number.
+    /// Replaces the door by a moved copy. Returns its number.
     pub fn move_door(
         &mut self,
         moved: impl Fn(BorrowedFd<'_>) -> io::Result<OwnedFd>,
@@ -43,7 +43,7 @@ impl CoreEnd {
         Ok(self.door.as_raw_fd())
     }
 
-    /// A call, behind those before it.
+    /// Makes a call, behind the previous ones.
     #[inline(always)]
     pub fn push(&mut self, entry: Entry) {
         if !self.waiting.is_empty() || !self.end.push(entry) {
@@ -51,7 +51,7 @@ impl CoreEnd {
         }
     }
 
-    /// Shows the core all calls that its ring takes, and wakes it when it sleeps.
+    /// Publishes the calls that fit the ring, and wakes the core if it sleeps.
     pub fn flush(&mut self) {
         while let Some(entry) = self.waiting.front() {
             if !self.end.push(*entry) {
@@ -68,19 +68,19 @@ impl CoreEnd {
     }
 }
 
-/// Where the flow groups are, as far as this application has read.
+/// Cores of the flow groups, as far as this application has read.
 pub(super) struct Groups {
     core: [u8; FLOW_GROUPS as usize],
-    /// How many each core has.
+    /// Number of groups on each core.
     counts: [u8; MOST_CORES],
-    /// Groups that have left a core and not been seen to arrive.
+    /// Groups whose departure was read, and not their arrival.
     left: Vec<(u8, u8)>,
-    /// Moves of each group whose `Settled` has not come: its calls wait.
+    /// Number of moves of each group that are not settled. Its calls wait meanwhile.
     unsettled: [u8; FLOW_GROUPS as usize],
 }
 
 impl Groups {
-    /// With the owners that the dataplane gave; without them, all are the first core's.
+    /// Cores of the groups at the attachment; if they are unknown, the first core has all.
     pub fn new(owners: &[u8]) -> Groups {
         let mut groups = Groups {
             core: [0; FLOW_GROUPS as usize],
@@ -95,7 +95,7 @@ impl Groups {
         groups
     }
 
-    /// The group is on `core`: a condition says so, or a connection of it has opened there.
+    /// Records the core of a group, from a condition or from a connection that has opened there.
     pub fn is_at(&mut self, group: u8, core: usize) {
         let place = self.core.get_mut(usize::from(group));
         let (Some(place), true) = (place, core < MOST_CORES) else {
@@ -110,7 +110,7 @@ impl Groups {
         }
     }
 
-    /// The next of `cores` behind `last` that has groups.
+    /// Next core after `last`, of `cores`, that has groups.
     pub fn next_in_use(&self, last: usize, cores: usize) -> usize {
         let behind = (1..=cores).map(|n| (last + n) % cores);
         let mut used = behind.filter(|core| self.counts.get(*core) > Some(&0));
@@ -122,7 +122,7 @@ impl Groups {
         self.unsettled.get(usize::from(group)) > Some(&0)
     }
 
-    /// The core that has the group.
+    /// Core that has the group.
     pub fn core(&self, group: u8) -> usize {
         self.core
             .get(usize::from(group))
@@ -130,18 +130,18 @@ impl Groups {
             .map_or(0, usize::from)
     }
 
-    /// The group has left a core.
+    /// Records that a group has left a core.
     pub fn left(&mut self, group: u8, core: usize) {
         self.left.push((group, core as u8));
     }
 
-    /// Whether it was read that the group has left a core; it counts once.
+    /// Whether the departure of a group from a core was read. It counts once.
     pub fn take_left(&mut self, group: u8, core: u8) -> bool {
         let place = self.left.iter().position(|left| *left == (group, core));
         place.map(|place| self.left.swap_remove(place)).is_some()
     }
 
-    /// The group has arrived on `core`: its calls wait until that is settled.
+    /// Records that a group has arrived on `core`. Its calls wait until the move is settled.
     pub fn arrived(&mut self, group: u8, core: usize) {
         self.is_at(group, core);
         if let Some(count) = self.unsettled.get_mut(usize::from(group)) {
@@ -149,7 +149,7 @@ impl Groups {
         }
     }
 
-    /// A move of the group is settled; true when its calls need not wait any more.
+    /// Records that a move is settled. Returns true if the group's calls need not wait any more.
     pub fn settled(&mut self, group: u8) -> bool {
         if let Some(count) = self.unsettled.get_mut(usize::from(group)) {
             *count = count.saturating_sub(1);
@@ -167,7 +167,7 @@ mod tests {
     fn connections_are_opened_on_cores_that_have_flow_groups() {
         let mut groups = Groups::new(&[0; FLOW_GROUPS as usize]);
         assert_eq!(groups.next_in_use(0, 4), 0);
-        // One group each goes to two of the others.
+        // One group moves to each of two other cores.
         groups.is_at(9, 1);
         groups.is_at(10, 3);
         let mut last = 0;
@@ -178,11 +178,11 @@ mod tests {
         .take(6)
         .collect();
         assert_eq!(opened, [1, 3, 0, 1, 3, 0]);
-        // They come back.
+        // The groups return.
         groups.is_at(9, 0);
         groups.is_at(10, 0);
         assert_eq!(groups.next_in_use(3, 4), 0);
-        // What no dataplane sends: a core that is not there, a table that is short or too long.
+        // Invalid facts: a core that does not exist, a table that is too short or too long.
         groups.is_at(9, 32);
         assert_eq!(groups.next_in_use(0, 4), 0);
         assert_eq!(Groups::new(&[]).next_in_use(1, 2), 0);

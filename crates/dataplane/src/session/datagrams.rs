@@ -1,15 +1,15 @@
-//! Bound addresses, and datagrams from and to them.
+//! Bound addresses, and datagrams to and from them.
 
 use super::{Bound, Event, Received, Session};
 use crate::abi::{Call, Refusal};
 use crate::area::Piece;
 use std::net::{IpAddr, SocketAddr};
 
-/// Datagrams on their way to the device, by the token that comes back.
+/// Pending datagrams, by token.
 pub(super) struct Sends {
     all: Vec<Option<(Piece, Bound)>>,
     free: Vec<u32>,
-    /// How many there may be.
+    /// Pending datagrams, at most.
     most: u32,
 }
 
@@ -45,9 +45,9 @@ impl Sends {
 }
 
 impl Session {
-    /// Takes the datagrams for `local`; [`Event::Bound`] reports whether it worked.
+    /// Receives datagrams for `local`. [`Event::Bound`] reports the outcome.
     pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
-        // What still waits there for a neighbour is given up.
+        // Datagrams that wait there for a neighbour are dropped.
         if let Some(closing) = self.bounds.closing(local) {
             self.release(closing);
         }
@@ -59,7 +59,7 @@ impl Session {
         bound
     }
 
-    /// Gives an address back, once what was sent from there has left.
+    /// Releases an address after the datagrams from there.
     pub fn unbind(&mut self, bound: Bound) {
         if let Some(place) = self.bounds.get_mut(bound) {
             place.is_closing = true;
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// A core has answered.
+    /// Records the answer of a core.
     pub(super) fn bound(
         &mut self,
         core: usize,
@@ -97,20 +97,20 @@ impl Session {
         }
         let result = result?;
         if result.is_err() {
-            // All cores or none.
+            // The address is bound on all cores or on none.
             self.unbind(bound);
         }
         Some(Event::Bound { bound, result })
     }
 
-    /// Sends one datagram, at most what fits into a frame. False when memory is in use
-    /// everywhere or the address is not bound.
+    /// Sends one datagram that fits a frame. Returns false if all memory is in use, or the address
+    /// is not bound.
     pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
         self.send_datagram_from(bound, None, remote, data)
     }
 
-    /// As [`Session::send_datagram`], from this address of the dataplane's, where all its addresses
-    /// are bound.
+    /// Sends a datagram as [`Session::send_datagram`] does, from this address of the dataplane, if
+    /// all addresses are bound.
     pub fn send_datagram_from(
         &mut self,
         bound: Bound,
@@ -139,17 +139,17 @@ impl Session {
         true
     }
 
-    /// Whether another datagram finds a place in the dataplane's table: else it may be lost.
+    /// Whether the dataplane's table has a place for another datagram, which may otherwise be lost.
     pub fn has_room_for_datagram(&self) -> bool {
         self.sends.count() < self.sends.most as usize
     }
 
-    /// Datagrams that have not left yet: those for a neighbour that is being looked for, as well.
+    /// Number of pending datagrams, also of those waiting for a neighbour.
     pub fn unsent_datagrams(&self) -> usize {
         self.sends.count()
     }
 
-    /// A datagram has come.
+    /// Reports a received datagram.
     pub(super) fn datagram(
         &mut self,
         core: usize,
@@ -168,7 +168,7 @@ impl Session {
         })
     }
 
-    /// A datagram has left, or was given up: its memory is ours again.
+    /// Frees the memory of a datagram that was sent or dropped.
     pub(super) fn datagram_sent(&mut self, token: u64) {
         let Some((piece, bound)) = self.sends.take(token) else {
             return;

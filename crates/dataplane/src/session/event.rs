@@ -5,13 +5,13 @@ use crate::abi::{Ending, Refusal};
 use cofferdam_netstack::ConnectionInfo;
 use std::net::{IpAddr, SocketAddr};
 
-/// A connection of this application. The handle of one that ended names nothing.
+/// A connection of this application. The handle of an ended connection names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connection(pub(crate) u64);
 
 impl Connection {
-    /// Its place among the application's connections: a small number, used again when it has
-    /// ended. An array by it is faster than a map.
+    /// Index among the application's connections. It is small and is used again after the end, so
+    /// that an array by it is faster than a map.
     pub fn place(self) -> usize {
         self.0 as u32 as usize
     }
@@ -21,76 +21,76 @@ impl Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bound(pub(crate) u64);
 
-/// A connection that a peer opened and that waits for an answer.
+/// A connection of a peer that waits for an answer.
 #[derive(Debug)]
 pub struct Knock {
     pub(super) handle: u64,
-    /// The listener.
+    /// Listener of the connection.
     pub listener: Bound,
-    /// The peer.
+    /// Address of the peer.
     pub remote: SocketAddr,
 }
 
-/// What is reported to an application.
+/// An event for an application.
 #[derive(Debug)]
 pub enum Event {
-    /// The answer to `listen` or `udp_bind`.
+    /// Answer to `listen` or `udp_bind`.
     Bound {
-        /// Which.
+        /// Name of the address.
         bound: Bound,
-        /// Whether it worked.
+        /// Outcome of the call.
         result: Result<(), Refusal>,
     },
-    /// A peer opened a connection: `accept` or `reject` it.
+    /// A peer has opened a connection. `accept` or `reject` it.
     Knock(Knock),
-    /// A connection that `connect` began is open.
+    /// A connection of `connect` is open.
     Connected {
-        /// Which.
+        /// Name of the connection.
         connection: Connection,
-        /// Our side: the dataplane chose the port.
+        /// Own address, with the port that the dataplane chose.
         local: SocketAddr,
     },
-    /// Data, in order. It lies in the received memory until it is dropped.
+    /// Received data, in order. It stays in the received memory until it is dropped.
     Received {
-        /// From whom.
+        /// Connection of the data.
         connection: Connection,
-        /// The data.
+        /// Received bytes.
         data: Received,
     },
-    /// The peer sends no more; our side may.
+    /// The peer has ended its side; our side may continue to send.
     PeerClosed(Connection),
-    /// The peer has acknowledged data, its window has grown, or there is memory again to send from.
+    /// The peer has acknowledged data, its window has grown, or memory for sending is free again.
     Sent {
-        /// Which.
+        /// Name of the connection.
         connection: Connection,
         /// Bytes acknowledged.
         bytes: u32,
-        /// Bytes that go out at once now; more is queued.
+        /// Bytes that can be sent at once; more are queued.
         window_bytes: u32,
     },
-    /// The answer to `ask_info`.
+    /// Answer to `ask_info`.
     Info {
-        /// Which.
+        /// Name of the connection.
         connection: Connection,
-        /// As it was when the dataplane answered.
+        /// State when the dataplane answered.
         info: Box<ConnectionInfo>,
     },
     /// A connection has ended, or could not be opened.
     Dead {
-        /// Which.
+        /// Name of the connection.
         connection: Connection,
-        /// Why.
+        /// Cause of the end.
         reason: Ending,
     },
-    /// A datagram.
+    /// A received datagram.
     Datagram {
-        /// To which address.
+        /// Bound address that received it.
         bound: Bound,
-        /// The data.
+        /// Received bytes.
         data: Received,
-        /// The sender.
+        /// Address of the sender.
         remote: SocketAddr,
-        /// The dataplane's address that it was sent to.
+        /// Address of the dataplane that it was sent to.
         local: IpAddr,
     },
     /// A timer is due.

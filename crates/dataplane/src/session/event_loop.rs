@@ -1,10 +1,10 @@
-//! An application as an object, and the loop that runs it over a session.
+//! Applications as objects, and the loop that runs one over a session.
 
 use super::{Event, Session};
 use std::io;
 use std::time::Duration;
 
-/// An application: what it does about each event.
+/// An application, with its reactions to events.
 pub trait Application {
     /// Called once at the start.
     fn start(&mut self, session: &mut Session);
@@ -12,21 +12,23 @@ pub trait Application {
     fn event(&mut self, session: &mut Session, event: Event);
     /// Called after each batch of events.
     fn batch_done(&mut self) {}
-    /// Why it cannot continue: ends [`EventLoop::run`]. Asked after each batch of events.
+    /// Reason for which the application cannot continue, which ends [`EventLoop::run`]. Asked after
+    /// each batch of events.
     fn failure(&self) -> Option<&str> {
         None
     }
 }
 
-/// Runs an application over a session, in its own process.
+/// A loop that runs an application over a session, in its own process.
 pub struct EventLoop<A> {
-    /// The session.
+    /// Session of the application.
     pub session: Session,
     /// The application.
     pub application: A,
 }
 
-/// Not generic: compiled with this crate, however its user is built.
+/// Passes all pending events to an application. It is not generic, so that it is compiled with this
+/// crate's settings.
 pub(crate) fn hand_out(session: &mut Session, application: &mut dyn Application) -> bool {
     let mut any = false;
     while let Some(event) = session.next_event() {
@@ -51,16 +53,16 @@ impl<A: Application> EventLoop<A> {
         }
     }
 
-    /// Handles all events that are there; true when there were any.
+    /// Handles all pending events. Returns whether there were any.
     pub fn turn(&mut self) -> bool {
         hand_out(&mut self.session, &mut self.application)
     }
 
-    /// Handles events until `stop` says so; it is asked after each batch, and `interval` after
-    /// the last event at the latest.
+    /// Handles events until `stop` returns true. It is asked after each batch, and at least every
+    /// `interval`.
     ///
     /// # Errors
-    /// When the dataplane is gone, or has ended this application, or the application fails.
+    /// The dataplane has ended, or has ended this application, or the application fails.
     pub fn run(
         &mut self,
         interval: Duration,

@@ -1,11 +1,11 @@
-//! Memory to send from, lent to connections by need and taken back under pressure.
+//! Memory for sending, lent to connections by need and reclaimed under pressure.
 //!
-//! A connection may hold [`START_BYTES`], and as many more as its peer has acknowledged, but no
-//! more than a part of what is free: so no peer that advertises a window and acknowledges nothing
-//! gets more than the start. The last [`RESERVE_PART`] of the memory, and of the calls to send that
-//! may be unacknowledged, is for the minimum of each: [`FLOOR_BYTES`] and one call. While that is
-//! in use, connections that hold memory and whose peers have acknowledged nothing for
-//! [`STALLED_FOR`] are reset, those first that hold more than their minimum.
+//! A connection may use [`START_BYTES`], and the number of bytes that its peer has acknowledged
+//! in addition, up to a part of the free memory. A peer that advertises a window and acknowledges nothing thus gets
+//! no more than the start. The last [`RESERVE_PART`] of the memory, and of the unacknowledged
+//! sends, is reserved for the minimum of each connection: [`FLOOR_BYTES`] and one send. While that
+//! is in use, connections whose peers have acknowledged nothing for [`STALLED_FOR`] are reset,
+//! first those with more than their minimum.
 
 use super::connection::{IS_RESET, Place};
 use super::{Connection, Event, Session};
@@ -16,25 +16,26 @@ use crate::tuning::session::{
 };
 use std::time::Instant;
 
-/// What memory is lent by.
+/// State of the lending.
 pub(super) struct Lending {
     begun: Instant,
-    /// The part that is for the minimum of each connection.
+    /// Bytes reserved for the minimum of each connection.
     reserve_bytes: u32,
-    /// Place of the connection that is looked at next.
+    /// Place of the connection that is checked next.
     next: usize,
-    /// Connections that are being reset, and what comes back with their ends.
+    /// Number of connections that are being reset. The next fields are the memory and the sends
+    /// that their ends free.
     resets: u32,
     reset_bytes: u32,
     reset_ranges: u32,
-    /// When the last look by the timer was, in milliseconds since the beginning, and whether the
-    /// next one is on its way.
+    /// Time of the timer's last check, in milliseconds since the start. The next field says whether
+    /// the timer is set.
     looked_ms: u32,
     is_armed: bool,
 }
 
 impl Lending {
-    /// For a memory of so many bytes.
+    /// Lending of a memory with so many bytes.
     pub fn new(area_bytes: u32) -> Lending {
         Lending {
             begun: Instant::now(),
@@ -48,12 +49,12 @@ impl Lending {
         }
     }
 
-    /// Milliseconds since the beginning; neither 0 nor [`IS_RESET`].
+    /// Milliseconds since the start; neither 0 nor [`IS_RESET`].
     fn now_ms(&self) -> u32 {
         (self.begun.elapsed().as_millis() as u32).clamp(1, IS_RESET - 1)
     }
 
-    /// Bytes that a connection may still take.
+    /// Number of bytes that a connection may still take.
     fn left_bytes(&self, place: &Place, free_bytes: u32) -> u32 {
         let spare = free_bytes.saturating_sub(self.reserve_bytes);
         let needed = START_BYTES.saturating_add(place.earned_bytes);
@@ -61,13 +62,13 @@ impl Lending {
         allowed.saturating_sub(place.cost_bytes)
     }
 
-    /// A connection has ended.
+    /// Records the end of a connection.
     pub fn ended(&mut self, place: &Place) {
         if place.stalled_ms != IS_RESET {
             return;
         }
         self.resets -= 1;
-        // Less may have come back than was counted: a late acknowledgement was before it.
+        // A late acknowledgement may have freed some of the counted memory before.
         let (bytes, ranges) = match self.resets {
             0 => (0, 0),
             _ => (
@@ -80,33 +81,33 @@ impl Lending {
 }
 
 impl Session {
-    /// Bytes that a connection may still take; 0 when it is not open.
+    /// Number of bytes that a connection may still take; 0 if it is not open.
     pub(super) fn lendable_bytes(&mut self, connection: Connection) -> u32 {
         let free_bytes = self.pieces.free_bytes();
         let place = self.connections.get_mut(connection);
         place.map_or(0, |place| self.lending.left_bytes(place, free_bytes))
     }
 
-    /// Calls to send that may be made now by connections that have others unacknowledged.
+    /// Number of sends available to connections that have others unacknowledged.
     fn spare_ranges(&self) -> u32 {
         let reserved = self.most_ranges / RESERVE_PART;
         let used = self.ranges.saturating_sub(self.lending.reset_ranges);
         (self.most_ranges - reserved).saturating_sub(used)
     }
 
-    /// Whether the part for the minimum of each is in use.
+    /// Whether the reserve is in use.
     fn is_short(&self) -> bool {
         self.pieces.free_bytes() < self.lending.reserve_bytes || self.spare_ranges() == 0
     }
 
-    /// Looks for connections that stall, now and again after a while, where memory is short.
+    /// Checks for stalled connections, now and periodically, while memory is short.
     pub(super) fn look_after_memory(&mut self) {
         if self.is_short() && !std::mem::replace(&mut self.lending.is_armed, true) {
             self.timer(LOOK_EVERY, LOOK_TIMER);
         }
     }
 
-    /// The timer for the next look is due.
+    /// Runs the periodic check.
     pub(super) fn look_is_due(&mut self) {
         let now_ms = self.lending.now_ms();
         let since_ms = now_ms - self.lending.looked_ms;
@@ -115,7 +116,7 @@ impl Session {
             return;
         }
         self.reset_stalled(now_ms);
-        // Without a place in the table of timers it comes at once: the next call to send sets it
+        // Without a place in the table of timers the timer fires at once. The next send sets it
         // again.
         if u128::from(since_ms) >= LOOK_EVERY.as_millis() / 2 {
             self.look_after_memory();
@@ -164,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Reports to a connection that found no memory that there is some.
+    /// Reports free memory to a connection that found none.
     pub(super) fn memory_again(&mut self) -> Option<Event> {
         while !self.wanting.is_empty() && self.pieces.has_room() {
             let connection = self.wanting.pop_front()?;

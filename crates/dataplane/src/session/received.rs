@@ -1,4 +1,4 @@
-//! Received data, read where the device put it.
+//! Received data, which is read where the device put it.
 
 use crate::abi::{Call, Entry};
 use cofferdam_xsk::Mapping;
@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// The received memory, and what of it is no longer needed.
+/// The received memory, and the frames that the application has released.
 pub(super) struct Inbox {
     map: Mapping,
-    /// Calls, and the core that each is for.
+    /// Calls, and the core of each.
     done: RefCell<Vec<(usize, Entry)>>,
 }
 
@@ -21,14 +21,14 @@ impl Inbox {
         }
     }
 
-    /// A call that gives a frame back, and the core that it came from.
+    /// Next call that releases a frame, and its core.
     pub fn next_done(&self) -> Option<(usize, Entry)> {
         self.done.borrow_mut().pop()
     }
 }
 
-/// Received bytes. They stay where they are until this is dropped; then the frame goes back to
-/// the dataplane and, for TCP, the window opens.
+/// Received bytes. They stay in place until this is dropped, which releases the frame and, for TCP,
+/// opens the window.
 pub struct Received {
     inbox: Rc<Inbox>,
     done: (usize, Call),
@@ -56,7 +56,7 @@ impl Deref for Received {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: the range lies inside the mapping (checked in `new`), which lives as long as
-        // the inbox; the dataplane writes to the frame only after it was given back by `drop`.
+        // the inbox; the dataplane writes to the frame only after `drop` has released it.
         unsafe {
             let first = self
                 .inbox

@@ -1,4 +1,4 @@
-//! Calls out and conditions in, through the ring of the core that each belongs to.
+//! Calls and conditions in the rings of their cores.
 
 use super::cores::CoreEnd;
 use super::{Event, Session};
@@ -6,7 +6,7 @@ use crate::abi::{Call, Condition, Entry};
 use crate::handle;
 
 impl Session {
-    /// Makes a call through the ring of the core that it is for.
+    /// Makes a call in the ring of its core.
     #[inline(always)]
     pub(super) fn call(&mut self, call: Call) {
         let core = match call {
@@ -18,7 +18,7 @@ impl Session {
             | Call::Abort { handle }
             | Call::Options { handle, .. }
             | Call::Info { handle } => self.groups.core(handle::group(handle)),
-            // Their connections are spread as those of peers are.
+            // Connections are distributed as those of peers are.
             Call::Connect { .. } => {
                 self.next_connect = (self.groups).next_in_use(self.next_connect, self.cores.len());
                 self.next_connect
@@ -28,7 +28,7 @@ impl Session {
         self.push(core, Entry::from(call));
     }
 
-    /// Makes a call through every core's ring.
+    /// Makes a call in every core's ring.
     pub(super) fn call_all(&mut self, call: Call) {
         for core in 0..self.cores.len() {
             self.push(core, call.into());
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Shows the dataplane all calls so far, and wakes it when it sleeps.
+    /// Publishes all calls to the dataplane, and wakes it if it sleeps.
     pub fn flush(&mut self) {
         while let Some((core, entry)) = self.inbox.next_done() {
             self.push(core, entry);
@@ -49,7 +49,7 @@ impl Session {
         self.cores.iter_mut().for_each(CoreEnd::flush);
     }
 
-    /// The next event; `None` when there is none now.
+    /// Takes the next event; `None` if there is none.
     pub fn next_event(&mut self) -> Option<Event> {
         let mut empty = 0;
         while empty < self.cores.len() {
@@ -68,12 +68,12 @@ impl Session {
         self.memory_again()
     }
 
-    /// Whether no event is there now.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.cores.iter().all(|core| core.end.is_empty())
     }
 
-    /// The next condition of a core, unless one of another core's must be read before it.
+    /// Takes the next condition of a core, unless another core's must be read first.
     fn take_from(&mut self, core: usize) -> Option<Entry> {
         if let Some((group, from)) = self.cores.get(core)?.stalled {
             if !self.groups.take_left(group, from) {
@@ -84,7 +84,7 @@ impl Session {
         self.cores.get_mut(core)?.end.take()
     }
 
-    /// A flow group moves: three conditions report it.
+    /// Handles the three conditions of a moving flow group.
     pub(super) fn moved(&mut self, core: usize, condition: Condition) {
         match condition {
             Condition::Left { group } => self.groups.left(group, core),
@@ -109,7 +109,7 @@ impl Session {
             place.stalled = None;
         }
         self.groups.arrived(group, core);
-        // Behind all calls that went the old way.
+        // The mark follows all calls that used the old ring.
         self.push(usize::from(from), Call::Passed { group }.into());
     }
 }

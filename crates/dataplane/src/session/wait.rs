@@ -1,4 +1,4 @@
-//! Waiting for the dataplane, asleep.
+//! Sleep of the application until the dataplane wakes it.
 
 use super::Session;
 use crate::attach::reason;
@@ -11,11 +11,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 impl Session {
-    /// Shows the calls and waits for an event, at most `limit` (`None`: without end).
+    /// Publishes the calls and waits for an event, at most `limit` (`None`: without limit).
     ///
     /// # Errors
-    /// `ConnectionAborted` when the dataplane is gone, or has ended this application; then the
-    /// error says why.
+    /// `ConnectionAborted` if the dataplane has ended, or has ended this application, with the
+    /// reason.
     pub fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.flush();
         if self.linger(limit) {
@@ -28,9 +28,9 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the CPU that it may share with the dataplane up to it, again and again, while that is
-    /// awake: a switch each way, and none of the four system calls by which one wakes the other. True when
-    /// an event came, or the time is over.
+    /// Yields the CPU that the session may share with the dataplane, as long as that is awake. This
+    /// costs a switch in each direction, and none of the four system calls of a wake-up. Returns
+    /// true if an event is pending or the time is over.
     fn linger(&self, limit: Option<Duration>) -> bool {
         if !self.lingers() {
             return false;
@@ -47,23 +47,24 @@ impl Session {
         true
     }
 
-    /// Whether there may be a loop on this CPU that looks for calls.
+    /// Whether a loop that looks for calls may run on this CPU.
     pub(crate) fn lingers(&self) -> bool {
         let mut cores = self.cores.iter();
         self.yields && !cores.all(|core| core.end.dataplane_sleeps())
     }
 
-    /// What becomes readable when an event comes or the dataplane ends, for an application that
-    /// waits for other files too: call [`Session::sleeps`] before, and [`Session::woken`] after.
+    /// Descriptors that become readable when an event arrives or the dataplane ends, for an
+    /// application that also waits for other files. Call [`Session::sleeps`] before, and
+    /// [`Session::woken`] after the wait.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         std::iter::once(self.bell.as_fd()).chain(self.socket.as_ref().map(AsFd::as_fd))
     }
 
-    /// Moves the session's descriptors to `least` or above, closed on exec, out of the way of those
-    /// that the process opens itself. Their numbers.
+    /// Moves the session's descriptors to `least` or above, closed on exec, apart from the
+    /// process's own. Returns their numbers.
     ///
     /// # Errors
-    /// No number is free there; those that were moved stay.
+    /// No number is free there. Descriptors that were moved stay.
     pub fn move_descriptors(&mut self, least: RawFd) -> io::Result<Vec<RawFd>> {
         let moved = |fd: BorrowedFd<'_>| -> io::Result<OwnedFd> {
             let copy = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(least))?;
@@ -83,7 +84,7 @@ impl Session {
         Ok(numbers)
     }
 
-    /// Shows the calls and asks to be woken. False when an event is there already.
+    /// Publishes the calls and asks to be woken. Returns false if an event is pending already.
     pub fn sleeps(&mut self) -> bool {
         self.flush();
         self.doze(true)
@@ -92,7 +93,7 @@ impl Session {
     /// Takes the wake-up.
     ///
     /// # Errors
-    /// As [`Session::wait`]'s.
+    /// Errors of [`Session::wait`].
     pub fn woken(&mut self) -> io::Result<()> {
         let is_calm = self.doze(false);
         self.bell.rest();
@@ -109,7 +110,8 @@ impl Session {
         }
     }
 
-    /// Tells every core that this application sleeps, or not; true when no condition waits.
+    /// Publishes to every core whether this application sleeps. Returns true if no condition is
+    /// pending.
     fn doze(&self, sleeps: bool) -> bool {
         let ends = self.cores.iter().map(|core| core.end.sleep(sleeps));
         ends.fold(true, |calm, empty| calm & empty)
@@ -130,7 +132,7 @@ impl Session {
                     events.contains(PollFlags::POLLHUP)
                 };
                 if is_given_up(&fds[0]) && !fds[1].any().unwrap_or(false) {
-                    // The loop is done with this application: the reason is on its way.
+                    // The loop has ended this application, and the reason follows.
                     pause(&mut fds[1..], timeout)?;
                 }
                 fds[1].any().unwrap_or(false)
@@ -147,11 +149,11 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the dataplane is still there, for an application that never waits: asked at most
-    /// ten times a second, so that it may be called each time that there is no event.
+    /// Checks whether the dataplane still runs, for an application that never waits. It looks at
+    /// most ten times a second, so that it can be called whenever no event is pending.
     ///
     /// # Errors
-    /// As [`Session::wait`]'s.
+    /// Errors of [`Session::wait`].
     pub fn check(&mut self) -> io::Result<()> {
         let Some(socket) = &self.socket else {
             return Ok(());
@@ -178,7 +180,7 @@ impl Session {
     }
 }
 
-/// Waits; a signal ends the wait as an event does.
+/// Waits for a descriptor. A signal ends the wait as an event does.
 fn pause(fds: &mut [PollFd<'_>], timeout: PollTimeout) -> io::Result<()> {
     match poll(fds, timeout) {
         Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),

@@ -75,7 +75,7 @@ fn what_would_undo_the_protection_is_refused() {
         libc::SYS_execveat,
         libc::SYS_bpf,
         libc::SYS_perf_event_open,
-        // One that does not exist yet, and getpid of the x32 interface.
+        // A call that does not exist yet, and getpid of the x32 interface.
         1000,
         0x4000_0000 | libc::SYS_getpid,
     ] {
@@ -88,7 +88,7 @@ fn what_would_undo_the_protection_is_refused() {
 
 /// Promise 69.
 #[test]
-fn only_anonymous_memory_is_mapped_where_the_kernel_likes_and_never_as_code() {
+fn a_guest_maps_only_anonymous_memory_without_code() {
     let mmap = |rights: u64, flags: u64| of(libc::SYS_mmap, &[0, 4096, rights, flags, u64::MAX, 0]);
     assert_eq!(mmap(RW, ANONYMOUS), Action::Allow);
     assert_eq!(

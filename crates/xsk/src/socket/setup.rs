@@ -1,4 +1,4 @@
-//! Making a socket: the packet memory, its rings, the queue (linux/if_xdp.h).
+//! Setup of a socket: packet memory, rings and queue (linux/if_xdp.h).
 
 use crate::memory::Memory;
 use crate::ring::Ring;
@@ -6,16 +6,16 @@ use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// How an AF_XDP socket is made.
+/// Options of an AF_XDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// Receive queue of the device; default 0.
     pub queue: u32,
     /// Entries of each ring, a power of two; default 2048.
     pub ring_entries: u32,
-    /// Copy mode even where the driver could do without; default no.
+    /// Whether to use copy mode where the driver supports zero-copy; default no.
     pub copy: bool,
-    /// Large packets are sent through a packet socket, for the device or the kernel to cut them;
+    /// Whether large packets are sent through a packet socket, for the device or the kernel to cut;
     /// default yes.
     pub segmentation: bool,
 }
@@ -31,19 +31,19 @@ impl Default for SocketOptions {
     }
 }
 
-/// The rings of a socket, mapped.
+/// Mapped rings of a socket.
 pub(super) struct Rings {
     pub receive: Ring<libc::xdp_desc>,
     pub transmit: Ring<libc::xdp_desc>,
-    /// Fill and completion.
+    /// Fill ring and completion ring.
     pub frames: Option<(Ring<u64>, Ring<u64>)>,
 }
 
-/// Where a socket's packets lie.
+/// Packet memory of a socket.
 pub(super) enum Frames<'a> {
-    /// In a packet memory that this socket registers.
+    /// A packet memory that this socket registers.
     Registered(&'a Memory),
-    /// In that of another socket, with or without rings of its own for frames.
+    /// The memory of another socket, with or without own rings for frames.
     Shared {
         with: BorrowedFd<'a>,
         has_rings: bool,
@@ -59,7 +59,7 @@ impl Frames<'_> {
     }
 }
 
-/// A socket with its packet memory registered, if it is to be, and rings of `entries`.
+/// Creates a socket with rings of `entries`, and registers its packet memory if it has its own.
 pub(super) fn unbound(frames: &Frames<'_>, entries: u32) -> io::Result<OwnedFd> {
     // SAFETY: makes a descriptor, touches no memory.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -103,8 +103,8 @@ pub(super) fn map_rings(fd: &OwnedFd, has_frames: bool, entries: u32) -> io::Res
     })
 }
 
-/// Binds; zero-copy if the driver has it, unless disabled. `in_parts`: packets may span several
-/// frames.
+/// Binds the socket, with zero-copy if the driver supports it and `options` allow it. `in_parts`:
+/// packets may span several frames.
 pub(super) fn bind(
     fd: &OwnedFd,
     index: u32,
@@ -113,9 +113,9 @@ pub(super) fn bind(
     in_parts: bool,
 ) -> Result<(), Errno> {
     let flag = |set: bool, flag: u16| if set { flag } else { 0 };
-    // Packets in several frames: since 6.6 (commit 81470b5c3c66).
+    // Packets in several frames exist since 6.6 (commit 81470b5c3c66).
     let modes = flag(options.copy, libc::XDP_COPY) | flag(in_parts, libc::XDP_USE_SG);
-    // A socket that shares memory has the mode and the wake-ups of the one that registered it.
+    // A socket that shares memory has the mode and the wake-ups of the socket that registered it.
     let (flags, shared) = match frames {
         Frames::Registered(_) => (libc::XDP_USE_NEED_WAKEUP | modes, 0),
         Frames::Shared { with, .. } => (libc::XDP_SHARED_UMEM, with.as_raw_fd().cast_unsigned()),

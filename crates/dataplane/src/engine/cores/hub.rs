@@ -1,5 +1,4 @@
-//! What the loops of one dataplane and its control plane share. Nothing of it is touched for a
-//! packet.
+//! State that the loops of one dataplane and its control plane share. Packets do not touch it.
 
 use crate::bell::Doors;
 use crate::engine::clock::Clock;
@@ -16,32 +15,32 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One core's loop, seen from elsewhere.
+/// One core's loop, for other threads.
 pub(crate) struct Remote {
     orders: Sender<Order>,
     pub(in crate::engine) bell: EventFd,
     pub(in crate::engine) shown: Mutex<Tally>,
-    /// It sleeps, or is about to.
+    /// Whether the loop sleeps, or is about to.
     pub(in crate::engine) sleeps: AtomicBool,
 }
 
-/// All of them.
+/// State shared by the loops and the control plane of one dataplane.
 pub(crate) struct Hub {
     pub(in crate::engine) clock: Clock,
     pub(in crate::engine) cores: Vec<Remote>,
-    /// The applications' doors to each.
+    /// Doors of the applications to each core.
     doors: Vec<Arc<Doors>>,
-    /// Which core has which flow group, as last settled; each core has a table of its own.
+    /// Core of each flow group after its last move. Each core has a table of its own.
     owners: [AtomicU8; FLOW_GROUPS as usize],
     /// Rung when an application has ended.
     control: EventFd,
-    /// Offences of applications, on all cores.
+    /// Number of offences on all cores.
     offences: AtomicU64,
     seats: Mutex<Seats>,
-    /// Of each application of the configuration.
+    /// Trust in each configured application.
     trust: Vec<Arc<Trust>>,
-    /// Applications that have ended: to unmap and to free what was theirs takes longer than the
-    /// loop has.
+    /// Applications that have ended. Unmapping and freeing their memory takes longer than the loop
+    /// can wait.
     #[expect(
         clippy::vec_box,
         reason = "a loop hands over a pointer, not a copy of the domain"
@@ -49,14 +48,14 @@ pub(crate) struct Hub {
     retired: Mutex<Vec<Box<Domain>>>,
 }
 
-/// The core that has a flow group at the start: equal shares, in order.
+/// Core of a flow group at the start: equal shares, in order.
 fn first_owner(group: u8, cores: usize) -> u8 {
     (usize::from(group) * cores / usize::from(FLOW_GROUPS)) as u8
 }
 
 impl Hub {
-    /// For `cores` cores; and the orders that each will get. The first `in_use` of them share the
-    /// flow groups; `None`: all.
+    /// A hub for `cores` cores, and the orders for each. The first `in_use` of them share the flow
+    /// groups; `None`: all.
     pub fn new(cores: usize, in_use: Option<u8>) -> io::Result<(Arc<Hub>, Vec<Receiver<Order>>)> {
         let in_use = in_use.map_or(cores, |n| usize::from(n).clamp(1, cores.max(1)));
         let (mut remotes, mut orders) = (Vec::new(), Vec::new());
@@ -92,17 +91,17 @@ impl Hub {
         Ok((Arc::new(hub), orders))
     }
 
-    /// How many cores there are.
+    /// Number of cores.
     pub fn count(&self) -> usize {
         self.cores.len()
     }
 
-    /// The applications' doors to each core.
+    /// Doors of the applications to each core.
     pub fn doors(&self) -> &[Arc<Doors>] {
         &self.doors
     }
 
-    /// Sends an order to one core and wakes it. False when it has ended.
+    /// Sends an order to a core and wakes it. Returns false if the core has ended.
     pub fn order(&self, core: usize, order: Order) -> bool {
         let Some(remote) = self.cores.get(core) else {
             return false;
@@ -113,25 +112,25 @@ impl Hub {
         sent
     }
 
-    /// Wakes the control plane: an application has ended.
+    /// Wakes the control plane, because an application has ended.
     pub fn wake_control(&self) {
         // A full counter wakes as well.
         let _ = self.control.write(1);
     }
 
-    /// What [`Hub::wake_control`] rings.
+    /// Descriptor that [`Hub::wake_control`] rings.
     pub fn control(&self) -> &EventFd {
         &self.control
     }
 
-    /// Makes every core look at what it checks each turn.
+    /// Makes every core run the checks of a turn.
     pub fn look(&self) {
         for core in 0..self.count() {
             self.order(core, Order::Look);
         }
     }
 
-    /// What each core has counted.
+    /// Published counts of each core.
     pub fn shown(&self) -> Vec<Tally> {
         let shown = |remote: &Remote| {
             let shown = remote.shown.lock();
@@ -140,30 +139,30 @@ impl Hub {
         self.cores.iter().map(shown).collect()
     }
 
-    /// Which core has a flow group.
+    /// Core that has a flow group.
     pub fn owner(&self, group: u8) -> u8 {
         let owner = self.owners.get(usize::from(group));
         owner.map_or(0, |owner| owner.load(Ordering::Acquire))
     }
 
-    /// Which core has each flow group, by its number.
+    /// Core of each flow group, by number.
     pub fn owners(&self) -> [u8; FLOW_GROUPS as usize] {
         std::array::from_fn(|group| self.owner(group as u8))
     }
 
-    /// A flow group has arrived.
+    /// Records that a flow group has arrived at a core.
     pub(in crate::engine) fn settle(&self, group: u8, core: u8) {
         if let Some(owner) = self.owners.get(usize::from(group)) {
             owner.store(core, Ordering::Release);
         }
     }
 
-    /// The number of an offence: which was the last is known across cores.
+    /// Next number of an offence, by which the last one of all cores is known.
     pub(in crate::engine) fn next_offence(&self) -> u64 {
         self.offences.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Nothing refers to this application any more: [`Hub::bury`] is called by another thread.
+    /// Retires an application to which nothing refers any more. Another thread calls [`Hub::bury`].
     pub(in crate::engine) fn retire(&self, domain: Box<Domain>) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         retired.push(domain);
@@ -171,7 +170,7 @@ impl Hub {
         self.wake_control();
     }
 
-    /// Unmaps and frees what applications that have ended had.
+    /// Unmaps and frees the memory of applications that have ended.
     pub fn bury(&self) {
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut *retired);
@@ -180,12 +179,12 @@ impl Hub {
         drop(ended);
     }
 
-    /// Whether the loops may ring the bells of an application of the configuration.
+    /// Trust of the loops in an application of the configuration.
     pub fn trust(&self, client: u8) -> Arc<Trust> {
         (self.trust.get(usize::from(client))).map_or_else(Arc::default, Arc::clone)
     }
 
-    /// A place for an application: see [`Seats::take`].
+    /// Takes a place for an application: see [`Seats::take`].
     pub fn seat(&self, client: u8, clients: u8) -> Option<Seat> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         seats.take(client, clients)

@@ -1,4 +1,4 @@
-//! What other cores have for this one.
+//! Messages from other cores.
 
 use super::message::{Forwarded, Message};
 use super::steer::group_of;
@@ -11,7 +11,7 @@ use cofferdam_netstack::Time;
 use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
-    /// Takes at most a batch of messages from each core; returns how many.
+    /// Takes at most a batch of messages from each core. Returns their number.
     pub(in crate::engine) fn take_messages(&mut self, now: Time) -> usize {
         let mut taken = 0;
         for other in self.cores.others() {
@@ -55,8 +55,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// True when a call of an application is not for this core, or not yet: it is passed on, or
-    /// waits for its flow group.
+    /// Diverts a call that is not for this core, or not yet: passes it to its core, or keeps it for
+    /// its flow group. Returns whether it did.
     pub(in crate::engine) fn divert(&mut self, domain: &Domain, call: &Call, entry: Entry) -> bool {
         let to = self.elsewhere(call);
         let group = group_of(call).filter(|group| self.cores.arrival(*group).is_some());
@@ -76,7 +76,7 @@ impl<P: Port> Engine<P> {
         true
     }
 
-    /// A call that its first reader sent here.
+    /// Executes a call that another core has passed on.
     fn forwarded(&mut self, now: Time, forwarded: Box<Forwarded>) {
         let Some(call) = Call::decode(&forwarded.entry) else {
             return;
@@ -102,7 +102,7 @@ impl<P: Port> Engine<P> {
         self.domains.put(domain);
     }
 
-    /// Received data of a connection is no longer needed: its window opens, wherever it is.
+    /// Releases received data of a connection, which opens its window on any core.
     pub(in crate::engine) fn recv_done(&mut self, now: Time, handle: u64, len: u32) {
         let group = handle::group(handle);
         let owner = self.cores.owner(group);

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An index in a cache line of its own (two: CPUs fetch them in pairs).
+/// An index in a cache line of its own; two lines, because CPUs fetch them in pairs.
 #[repr(align(128))]
 #[derive(Default)]
 struct Index(AtomicU32);
@@ -43,24 +43,24 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// The writer's end.
+/// End of the writer.
 pub(crate) struct Writer<T> {
     shared: Arc<Shared<T>>,
     written: u32,
     published: u32,
-    /// The reader's index, as last seen.
+    /// Index of the reader, as last read.
     read: u32,
 }
 
-/// The reader's end.
+/// End of the reader.
 pub(crate) struct Reader<T> {
     shared: Arc<Shared<T>>,
     read: u32,
-    /// The writer's index, as last seen.
+    /// Index of the writer, as last read.
     written: u32,
 }
 
-/// Makes a lane.
+/// Creates a lane.
 pub(crate) fn lane<T>() -> (Writer<T>, Reader<T>) {
     let shared = Arc::new(Shared {
         written: Index::default(),
@@ -84,8 +84,8 @@ pub(crate) fn lane<T>() -> (Writer<T>, Reader<T>) {
 }
 
 impl<T> Writer<T> {
-    /// Entries that can be written. Asks the other core's cache only when fewer than `wanted` are
-    /// known to be free.
+    /// Number of entries that can be written. Reads the other core's cache line only if fewer than
+    /// `wanted` are known to be free.
     pub fn room(&mut self, wanted: u32) -> u32 {
         if LANE_ENTRIES - self.written.wrapping_sub(self.read) < wanted {
             self.read = self.shared.read.0.load(Ordering::Acquire);
@@ -93,7 +93,7 @@ impl<T> Writer<T> {
         LANE_ENTRIES - self.written.wrapping_sub(self.read)
     }
 
-    /// Writes an entry; gives it back when the lane is full. It is seen after [`Writer::publish`].
+    /// Writes an entry, to be published by [`Writer::publish`]. Returns it if the lane is full.
     pub fn push(&mut self, entry: T) -> Result<(), T> {
         if self.room(1) == 0 {
             return Err(entry);
@@ -104,7 +104,7 @@ impl<T> Writer<T> {
         Ok(())
     }
 
-    /// Shows the reader what was written; false when that was nothing.
+    /// Publishes the written entries. Returns false if there are none.
     pub fn publish(&mut self) -> bool {
         if self.published == self.written {
             return false;
@@ -117,13 +117,13 @@ impl<T> Writer<T> {
 
 impl<T> Drop for Writer<T> {
     fn drop(&mut self) {
-        // What was written and not shown is dropped with the lane.
+        // The lane drops entries that were written and not published.
         self.publish();
     }
 }
 
 impl<T> Reader<T> {
-    /// The next entry.
+    /// Takes the next entry.
     pub fn pop(&mut self) -> Option<T> {
         if self.read == self.written {
             self.written = self.shared.written.0.load(Ordering::Acquire);
@@ -139,13 +139,13 @@ impl<T> Reader<T> {
         Some(entry)
     }
 
-    /// Entries that wait.
+    /// Number of pending entries.
     pub fn len(&self) -> u32 {
         let written = self.shared.written.0.load(Ordering::Acquire);
         written.wrapping_sub(self.read)
     }
 
-    /// Whether nothing waits.
+    /// Whether no entry is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! What one core has for another.
+//! Messages between cores.
 
 use crate::abi::Entry;
 use crate::engine::link::Received;
@@ -8,54 +8,54 @@ use cofferdam_netstack::{ConnectionId, FlowGroup};
 use cofferdam_xsk::Frame;
 use std::collections::HashMap;
 
-/// What one core has for another.
+/// A message from one core to another.
 pub(in crate::engine) enum Message {
-    /// A packet of a flow group that the reader has, or that only the first core takes.
+    /// A packet of a flow group of the reader, or one that only the first core takes.
     Packet(Received),
     /// A copy of a packet that every core takes.
     Copy(Received),
     /// A frame of the reader's part of the memory.
     Frame(Frame),
-    /// A call about a connection that the reader has.
+    /// A call for a connection of the reader.
     Call(Box<Forwarded>),
-    /// Received data of a connection that the reader has is no longer needed.
+    /// A release of received data of a connection of the reader.
     RecvDone { handle: u64, len: u32 },
-    /// `group` is going to core `to`: packets for it go there from now on.
+    /// `group` is moving to core `to`: packets for it go there from now on.
     Mark { group: u8, to: u8 },
-    /// The writer has seen that the reader gives `group` to core `to`: no more comes from there.
+    /// The writer sends no more for `group`, which the reader passes to core `to`.
     Flushed { group: u8, to: u8 },
-    /// A flow group with all that belongs to it.
+    /// A flow group with its connections.
     Group(Box<Bundle>),
 }
 
-/// A call that its first reader could not do.
+/// A call that the core of its ring could not execute.
 pub(in crate::engine) struct Forwarded {
     pub place: u8,
     pub generation: u8,
     pub entry: Entry,
 }
 
-/// A flow group on its way.
+/// A flow group that is moving.
 pub(in crate::engine) struct Bundle {
     pub group: u8,
     pub flows: FlowGroup,
-    /// By the handle that the connection had where it comes from.
+    /// Owners by the handle that the connection had at the previous core.
     pub owners: HashMap<ConnectionId, (Owner, u8)>,
-    /// Applications that know that the group has left.
+    /// Applications that were notified that the group has left.
     pub informed: Vec<(u8, u8)>,
 }
 
-/// A group on its way here.
+/// A group that is moving to this core.
 pub(in crate::engine) struct Arrival {
     pub group: u8,
-    /// The core that has it until then.
+    /// Core that has the group until it arrives.
     pub from: u8,
-    /// What came for it meanwhile, in order.
+    /// Messages for the group, in order.
     pub held: Vec<Message>,
 }
 
 impl Arrival {
-    /// Whether more is lost, or waits where it is.
+    /// Whether further packets are lost, and further calls wait in their ring.
     pub fn is_full(&self) -> bool {
         self.held.len() >= LANE_ENTRIES as usize
     }

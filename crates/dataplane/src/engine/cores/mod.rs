@@ -1,7 +1,7 @@
 //! Several cores: each has its own loop, stack and part of the packet memory, and some of the 128
-//! flow groups. What one core has for another goes through a ring of its own, in order.
+//! flow groups. Messages from one core to another pass a ring of their own, in order.
 //!
-//! No core reads another's tables: which core has which group is exchanged by messages as well.
+//! No core reads another's tables. Messages also tell which core has which group.
 
 mod hub;
 mod inbound;
@@ -24,29 +24,29 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// One core among its peers.
+/// One core and its lanes to the others.
 pub(super) struct Cores {
     hub: Arc<Hub>,
-    /// Which one this is.
+    /// Number of this core.
     id: u8,
-    /// To and from each core; nothing at our own place.
+    /// Lanes to each core; the next field has those from each core. None leads to the core itself.
     out: Vec<Option<Writer<Message>>>,
     back: Vec<Option<Reader<Message>>>,
     /// Messages that found a lane full and must not be lost.
     overdue: Vec<VecDeque<Message>>,
-    /// Which core has which group, as far as this one knows.
+    /// Core of each group, as far as this core knows.
     owner: [u8; FLOW_GROUPS as usize],
-    /// Groups that are on their way to this core, and what waits for them.
+    /// Groups that are moving to this core, and the messages for them.
     arrivals: Vec<Arrival>,
-    /// How many cores have said that nothing more comes for a group that leaves.
+    /// Number of cores that send no more for a group that leaves.
     flushed: [u8; FLOW_GROUPS as usize],
-    /// Connections that were opened on another core or came back, by the name that their
-    /// application knows.
+    /// Connections that were opened on another core or have returned, by the name that their
+    /// application has for them.
     guests: HashMap<u64, ConnectionId>,
 }
 
 impl Cores {
-    /// One for each core of a hub, joined by lanes.
+    /// The cores of a hub, joined by lanes.
     pub fn joined(hub: &Arc<Hub>, connections: u32) -> Vec<Cores> {
         let count = hub.count();
         let mut cores: Vec<Cores> = (0..count)
@@ -72,12 +72,12 @@ impl Cores {
         cores
     }
 
-    /// What all cores share.
+    /// State that all cores share.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
     }
 
-    /// Which one this is.
+    /// Number of this core.
     #[inline]
     pub fn id(&self) -> u8 {
         self.id
@@ -93,18 +93,18 @@ impl Cores {
         self.out.len() as u8
     }
 
-    /// The other cores.
+    /// Numbers of the other cores.
     pub fn others(&self) -> impl Iterator<Item = u8> + use<> {
         let me = self.id;
         (0..self.count()).filter(move |core| *core != me)
     }
 
-    /// The core that has a group.
+    /// Core that has a group.
     pub fn owner(&self, group: u8) -> u8 {
         self.owner[usize::from(group % FLOW_GROUPS)]
     }
 
-    /// The groups that this core has, as bits.
+    /// Groups of this core, as bits.
     pub fn own_groups(&self) -> u128 {
         let own = |(group, owner): (usize, &u8)| u128::from(*owner == self.id) << group;
         self.owner.iter().enumerate().map(own).sum()
@@ -115,29 +115,29 @@ impl Cores {
         &self.hub.cores[usize::from(self.id)]
     }
 
-    /// The applications' doors to this core.
+    /// Doors of the applications to this core.
     pub fn my_doors(&self) -> &Doors {
         &self.hub.doors()[usize::from(self.id)]
     }
 
-    /// Sends what may be lost; gives it back when the lane is full.
+    /// Sends a message that may be lost. Returns it if the lane is full.
     pub fn offer(&mut self, to: u8, message: Message) -> Result<(), Message> {
         let to = usize::from(to);
-        // Never before what is overdue: messages are read in the order in which they are sent.
+        // Overdue messages go first: messages are read in the order in which they are sent.
         match self.out.get_mut(to).and_then(Option::as_mut) {
             Some(writer) if self.overdue[to].is_empty() => writer.push(message),
             _ => Err(message),
         }
     }
 
-    /// Sends what must not be lost.
+    /// Sends a message that must not be lost.
     pub fn send(&mut self, to: u8, message: Message) {
         if let Err(message) = self.offer(to, message) {
             self.overdue[usize::from(to)].push_back(message);
         }
     }
 
-    /// Messages that every lane takes, and every group that is on its way here.
+    /// Number of messages that every lane, and every group that is moving here, has room for.
     pub fn room(&mut self) -> u32 {
         let is_late = self.overdue.iter().any(|o| !o.is_empty());
         if is_late || self.arrivals.iter().any(Arrival::is_full) {
@@ -150,7 +150,7 @@ impl Cores {
             .unwrap_or(u32::MAX)
     }
 
-    /// Shows the others what was written for them, and wakes those that sleep.
+    /// Publishes the messages to the other cores, and wakes sleeping cores.
     pub fn publish(&mut self) {
         for (to, writer) in self.out.iter_mut().enumerate() {
             let Some(writer) = writer else { continue };
@@ -162,7 +162,7 @@ impl Cores {
                 }
             }
             if writer.publish() {
-                // Either the sleeper sees the new index, or we see that it sleeps.
+                // Either the sleeper reads the new index, or this core reads that it sleeps.
                 fence(Ordering::SeqCst);
                 let other = &self.hub.cores[to];
                 if other.sleeps.load(Ordering::Relaxed)
@@ -174,18 +174,19 @@ impl Cores {
         }
     }
 
-    /// Messages of a core that wait.
+    /// Number of pending messages from a core.
     pub fn waiting_from(&self, from: u8) -> u32 {
         let lane = self.back.get(usize::from(from)).and_then(Option::as_ref);
         lane.map_or(0, Reader::len)
     }
 
-    /// The next message from a core.
+    /// Takes the next message from a core.
     pub fn next_from(&mut self, from: u8) -> Option<Message> {
         self.back.get_mut(usize::from(from))?.as_mut()?.pop()
     }
 
-    /// Says that this core sleeps, or not; true when no message waits, in or out.
+    /// Publishes whether this core sleeps. Returns true if no message is pending in either
+    /// direction.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.me().sleeps.store(sleeps, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -194,15 +195,15 @@ impl Cores {
     }
 }
 
-/// Flow groups on their way.
+/// Moving flow groups.
 impl Cores {
-    /// What waits for a group that is on its way here.
+    /// Messages for a group that is moving here.
     #[inline]
     pub fn arrival(&mut self, group: u8) -> Option<&mut Arrival> {
         self.arrivals.iter_mut().find(|a| a.group == group)
     }
 
-    /// A group is on its way here from the core that has it.
+    /// Expects a group from the core that has it.
     pub fn expect(&mut self, group: u8) {
         let from = self.owner(group);
         self.set_owner(group, self.id);
@@ -213,21 +214,21 @@ impl Cores {
         });
     }
 
-    /// The group is here: what has waited for it.
+    /// Takes the messages for a group that has arrived.
     pub fn arrived(&mut self, group: u8) -> Vec<Message> {
         let place = self.arrivals.iter().position(|a| a.group == group);
         let arrival = place.map(|place| self.arrivals.swap_remove(place));
         arrival.map_or_else(Vec::new, |arrival| arrival.held)
     }
 
-    /// Whether the messages of a core wait for a group of another, behind which too much waits
-    /// already.
+    /// Whether messages of a core must wait because too many are pending for a group of another
+    /// core.
     pub fn is_choked(&self, from: u8) -> bool {
         let waits = |a: &Arrival| a.is_full() && a.from != from;
         self.arrivals.iter().any(waits)
     }
 
-    /// Counts that a core sends no more for a group; true when none does.
+    /// Counts a core that sends no more for a group. Returns true after the last one.
     pub fn count_flushed(&mut self, group: u8) -> bool {
         let others = self.count() - 1;
         let Some(flushed) = self.flushed.get_mut(usize::from(group)) else {
@@ -241,14 +242,14 @@ impl Cores {
         true
     }
 
-    /// The group is that core's, as far as this one knows.
+    /// Records the core of a group, as far as this core knows.
     pub fn set_owner(&mut self, group: u8, core: u8) {
         if let Some(owner) = self.owner.get_mut(usize::from(group)) {
             *owner = core;
         }
     }
 
-    /// The groups that are here.
+    /// Groups that are here, as bits.
     pub fn present_groups(&self) -> u128 {
         let missing = self
             .arrivals
@@ -259,19 +260,19 @@ impl Cores {
     }
 }
 
-/// Connections under names that another core gave them.
+/// Connections with names of another core.
 impl Cores {
-    /// The connection with this name, if it is a guest.
+    /// Connection with this name, if it is a guest.
     pub fn guest(&self, handle: u64) -> Option<ConnectionId> {
         self.guests.get(&handle).copied()
     }
 
-    /// The connection came from elsewhere, under this name.
+    /// Adds a connection that came from another core, under its name there.
     pub fn add_guest(&mut self, handle: u64, connection: ConnectionId) {
         self.guests.insert(handle, connection);
     }
 
-    /// The connection has ended, or left.
+    /// Forgets a connection that has ended or left.
     #[inline]
     pub fn forget_guest(&mut self, handle: u64) {
         if self.is_many() {
@@ -279,7 +280,7 @@ impl Cores {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no guests.
     #[cfg(test)]
     pub fn has_no_guests(&self) -> bool {
         self.guests.is_empty()

@@ -1,4 +1,4 @@
-//! Steering in software: a packet goes to the core that has its flow group.
+//! Steering in software: packets go to the core that has their flow group.
 
 use super::message::Message;
 use crate::abi::Call;
@@ -9,8 +9,8 @@ use cofferdam_netstack::Steering;
 use cofferdam_xsk::{Packet, Port};
 
 impl<P: Port> Engine<P> {
-    /// True when a packet is for this core's stack, now. Else it is passed on, or waits for its
-    /// flow group.
+    /// Returns true if a packet is for this core's stack now. Otherwise the packet is passed to its
+    /// core, or kept for its flow group.
     pub(in crate::engine) fn steer(&mut self, received: Received) -> bool {
         let me = self.cores.id();
         match self.stack.steering(self.memory.packet(received.packet)) {
@@ -45,7 +45,7 @@ impl<P: Port> Engine<P> {
         false
     }
 
-    /// Passes a packet on, and is done with it.
+    /// Passes a packet to another core. Returns false.
     fn pass(&mut self, to: u8, received: Received) -> bool {
         if self.cores.offer(to, Message::Packet(received)).is_ok() {
             self.tally.steered_out += 1;
@@ -55,7 +55,7 @@ impl<P: Port> Engine<P> {
         false
     }
 
-    /// As a device does whose ring is full.
+    /// Drops a packet, as a device with a full ring does.
     fn lose(&mut self, received: Received) {
         self.tally.steering_lost += 1;
         self.memory.give(received.packet.frame);
@@ -80,7 +80,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Sends other cores' frames home.
+    /// Returns frames of other cores.
     pub(in crate::engine) fn return_strays(&mut self) {
         while let Some(frame) = self.memory.next_stray() {
             let home = self.memory.part_of(frame) as u8;
@@ -91,10 +91,10 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// The core that a call is for, if that is not this one.
+    /// Core of a call, if it is another one.
     pub(in crate::engine) fn elsewhere(&self, call: &Call) -> Option<u8> {
         let owner = match *call {
-            // A core without groups has no port whose answers come to it.
+            // A core without groups has no port to which answers could come.
             Call::Connect { .. } if self.cores.own_groups() == 0 => self.cores.owner(0),
             _ => self.cores.owner(group_of(call)?),
         };
@@ -102,7 +102,7 @@ impl<P: Port> Engine<P> {
     }
 }
 
-/// The flow group that a call is about.
+/// Flow group of a call.
 pub(super) fn group_of(call: &Call) -> Option<u8> {
     match *call {
         Call::Accept { handle, .. }

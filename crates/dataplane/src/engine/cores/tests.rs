@@ -1,4 +1,4 @@
-//! Two cores and their peer in one thread, in any interleaving that the seed gives.
+//! Two cores and their peer in one thread, interleaved by a seed.
 
 mod room;
 
@@ -17,8 +17,8 @@ use std::os::fd::BorrowedFd;
 const SERVER: [u8; 4] = [10, 0, 0, 9];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
 
-/// The client's device: joined to both queues of the server's, a flow always to the same one, and
-/// not to the one where its group is.
+/// Device of the client, joined to both queues of the server. A flow always uses the same queue,
+/// which is not that of its group.
 struct Fork(Pipe, Pipe);
 
 impl Port for Fork {
@@ -32,7 +32,7 @@ impl Port for Fork {
 
     fn receive(&mut self, memory: &mut Memory, packets: &mut [Packet]) -> usize {
         let (left, right) = packets.split_at_mut(packets.len() / 2);
-        // What the second gives must lie behind what the first gave.
+        // Packets of the second must lie behind those of the first.
         match self.0.receive(memory, left) {
             0 => {
                 let got = self.1.receive(memory, right);
@@ -90,25 +90,25 @@ fn options() -> Options {
     }
 }
 
-/// The byte at a place of a connection's stream.
+/// Byte at a place of a connection's stream.
 fn byte(connection: u64, place: usize) -> u8 {
     let word = (place as u64 / 8 + (connection << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> 32).to_le_bytes()[place % 4]
 }
 
-/// Sends a stream on each connection and checks that it comes back, until it is to end.
+/// Sends a stream on each connection, and checks that it returns, until the end.
 struct Streams {
     count: u64,
-    /// Number, sent and received bytes.
+    /// Number of the stream, bytes sent and received.
     open: Map<Connection, (u64, usize, usize)>,
     ends: bool,
     ended: u64,
-    /// Connections that may end before all has come back, and that have.
+    /// Connections that may end early, at most. The next field is their number.
     most_lost: u64,
     lost: u64,
 }
 
-/// Sent and not received, at most.
+/// Bytes sent and not received, at most.
 const UNDER_WAY: usize = 20_000;
 
 impl Streams {
@@ -150,7 +150,8 @@ impl Application for Streams {
                 let (number, sent, received) = self.open.get_mut(&connection).expect("open");
                 let expected = (*received..).map(|place| byte(*number, place));
                 if !data.iter().copied().eq(expected.take(data.len())) {
-                    // It shows what went wrong: overtaken, twice, or another's.
+                    // The failure is shown: bytes that were overtaken, repeated, or another
+                    // stream's.
                     let found = (0..24_u64).flat_map(|n| (0..*sent).map(move |place| (n, place)));
                     let is = |(n, place): &(u64, usize)| {
                         data.iter()
@@ -181,16 +182,16 @@ impl Application for Streams {
     }
 }
 
-/// What a server has room for, where it is less than enough.
+/// Limits of a server, where they are lower than needed.
 #[derive(Clone, Copy, Default)]
 struct Room {
     private_frames: Option<u32>,
     chunks: Option<u32>,
-    /// On each core.
+    /// Connections on each core.
     connections: Option<u32>,
 }
 
-/// A client's engine with its application, and a server's of two cores with one of its own.
+/// A client's engine with its application, and a server's two cores with another.
 struct World {
     client: Engine<Fork>,
     streams: EventLoop<Streams>,
@@ -251,14 +252,14 @@ impl World {
             hub,
             random: fastrand::Rng::with_seed(seed),
         };
-        // A refused SYN would end its connection: the listeners are there first.
+        // A refused SYN would end its connection, so that the listeners come first.
         for core in &mut world.cores {
             core.turn(|| false);
         }
         world
     }
 
-    /// One of the loops runs, chosen at random.
+    /// Runs one of the loops, chosen at random.
     fn step(&mut self) {
         match self.random.u8(0..5) {
             0 => drop(self.cores[0].turn(|| false)),
@@ -286,7 +287,7 @@ impl World {
         });
     }
 
-    /// Each stream ends when all has come back.
+    /// Ends each stream when everything has returned.
     fn end_streams(&mut self) {
         let EventLoop {
             session,
@@ -299,8 +300,7 @@ impl World {
         }
     }
 
-    /// What the server's cores have counted, and that they hold nothing of the connections any
-    /// more.
+    /// Counts of the server's cores, after checks that they have nothing left of the connections.
     fn nothing_is_left(&mut self) -> Tally {
         self.run_until("the server's ends", |w| w.groups().is_empty());
         let sum = self.sum();
@@ -313,7 +313,7 @@ impl World {
         assert_eq!(wrong, [0; 4]);
         assert!(self.cores.iter().all(|core| core.cores.has_no_guests()));
         assert_eq!(sum.applications[0].connections, 0);
-        // Every frame is home: those that were received there, and those that were passed on.
+        // Every frame has returned, whether it was received there or passed on.
         self.run_until("all frames", |w| {
             let held: u32 = w.cores.iter_mut().map(|c| c.tally().free_frames).sum();
             held == 4096
@@ -378,7 +378,7 @@ fn bytes_in_are_bytes_out_across_a_hundred_moves() {
     });
 }
 
-/// 24 streams of which each has up to 28 sends under way; of all together 128 may be.
+/// 24 streams, each with up to 28 sends in flight, under a limit of 128 for all.
 /// Promise 70.
 #[test]
 fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_nothing() {
@@ -425,7 +425,7 @@ fn wrong_answers_to_a_move_harm_only_their_sender() {
     let before = world.received();
     world.run_until("more data", |w| w.received() > before + 100_000);
     assert_eq!(world.sum().offences, 0, "to answer unasked is none");
-    // One that names another's connection, on the core that does not have it: the owner says so.
+    // A call for another's connection arrives at the wrong core, and the owner reports it.
     let handle = |core: &Engine<Pipe>| core.owners.handles().next();
     let (home, handle) = (0..2)
         .find_map(|n| Some((n, handle(&world.cores[n])?)))

@@ -7,14 +7,14 @@ use crate::session::{Connection, Event, Session};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Connections: as many as one of two applications may have.
+/// Connections that one of two applications may have.
 const CONNECTIONS: usize = 48;
-/// What a server wants to send to each.
+/// Data that a server sends on each connection.
 static PAGE: [u8; 200_000] = [7; 200_000];
-/// What each may have at least.
+/// Bytes that each connection must get.
 const FLOOR: usize = 2048;
 
-/// A session with connections to a dataplane that has accepted them and then stands still.
+/// A session with connections to a dataplane that has accepted them and then stops.
 fn session(area_bytes: u32) -> (Engine<Pipe>, Engine<Pipe>, Session, Vec<Connection>) {
     let (one, other) = pipe(1500).expect("a pipe");
     let (mut engine, mut peer) = (node_with(one, 0, area_bytes), node_with(other, 1, 1 << 20));
@@ -52,7 +52,7 @@ fn session(area_bytes: u32) -> (Engine<Pipe>, Engine<Pipe>, Session, Vec<Connect
     (engine, peer, session, open)
 }
 
-/// 66 such peers had all of 16 MiB: nobody else was served.
+/// 66 such peers took all of 16 MiB, so that no other peer was served.
 /// Promise 70.
 #[test]
 fn peers_that_acknowledge_nothing_leave_each_connection_its_minimum() {
@@ -68,7 +68,7 @@ fn peers_that_acknowledge_nothing_leave_each_connection_its_minimum() {
 /// Promise 70.
 #[test]
 fn connections_without_progress_are_reset_for_those_that_have_no_memory() {
-    // Room for the minimum of half of them.
+    // The memory is enough for the minimum of half of the connections.
     let (mut engine, _peer, mut session, open) = session(64 << 10);
     let mut sent: HashMap<Connection, usize> = HashMap::new();
     for connection in &open {

@@ -1,4 +1,4 @@
-//! What an application asks about its connections, and about others'.
+//! Reports of an application's own connections, and of others'.
 
 use super::sends::{Pair, say, send, told};
 use super::*;
@@ -6,7 +6,7 @@ use crate::abi::{Condition, INFO_PARTS, Parts};
 use cofferdam_netstack::{ConnectionInfo, ConnectionOptions};
 use std::time::Duration;
 
-/// The report that an application was given, if it is whole.
+/// Report that an application received, if it is complete.
 fn report(application: &mut Mapped) -> Option<ConnectionInfo> {
     let mut parts = Parts::default();
     told(application)
@@ -32,7 +32,7 @@ fn a_connection_is_reported_as_the_stack_has_it() {
         segment_bytes: Some(700),
         ..ConnectionOptions::default()
     };
-    // Nothing is acknowledged: the peer's loop stands still.
+    // Nothing is acknowledged, because the peer's loop does not run.
     say(own, [Call::Options { handle, options }, send(handle)]);
     turns(&mut pair.engine, 2);
     say(own, [Call::Info { handle }]);
@@ -52,7 +52,7 @@ fn a_connection_is_reported_as_the_stack_has_it() {
     assert_eq!((info.state, info.flight_bytes), ("ESTABLISHED", 1));
     assert_eq!(info.mss_bytes, 700 - 12, "less the timestamps");
 
-    // One that has ended is not reported, and asking is no offence.
+    // A connection that has ended is not reported, and the call is no offence.
     say(own, [Call::Abort { handle }, Call::Info { handle }]);
     turns(&mut pair.engine, 2);
     let said = told(own);

@@ -1,4 +1,4 @@
-//! An address that several sessions of one application have.
+//! An address that several sessions of one application share.
 
 use super::sends::{LIMIT, Pair, at, connect, say, told};
 use super::*;
@@ -16,7 +16,7 @@ fn listen(group: u64, is_standby: bool) -> Call {
     }
 }
 
-/// Has a session listen: the dataplane's answer.
+/// Makes a session listen. Returns the dataplane's answer.
 fn answer(pair: &mut Pair, session: &mut Mapped, call: Call) -> Result<u64, Refusal> {
     say(session, [call]);
     turns(&mut pair.engine, 1);
@@ -29,7 +29,7 @@ fn answer(pair: &mut Pair, session: &mut Mapped, call: Call) -> Result<u64, Refu
     found.expect("an answer")
 }
 
-/// Has the peer connect so often; how many of these each session was told of.
+/// Makes the peer connect `count` times. Returns the number of knocks of each session.
 fn knocks(pair: &mut Pair, sessions: &mut [&mut Mapped], count: usize) -> Vec<usize> {
     say(&mut pair.server, vec![connect(0); count]);
     let (mut knocks, until) = (vec![0; sessions.len()], Instant::now() + LIMIT);
@@ -63,12 +63,12 @@ fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone()
     let mut all = [&mut first, &mut second, &mut third];
     assert_eq!(knocks(&mut pair, &mut all, 10), [0, 5, 5]);
 
-    // One gives the address back: the others have it still.
+    // One session releases the address; the others keep it.
     say(&mut second, [Call::Unbind { handle: bound }]);
     let mut all = [&mut first, &mut second, &mut third];
     assert_eq!(knocks(&mut pair, &mut all, 4), [0, 0, 4]);
 
-    // The one that listened first ends, and so does the last: nobody listens any more.
+    // The first listener ends, and then the last one: nobody listens any more.
     for (ended, mut session) in (1..).zip([first, third]) {
         session.first().push(Entry {
             kind: 999,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often the loop wakes an application that asks and waits `ROUNDS` times.
+/// Number of wake-ups of an application that makes a call and waits `ROUNDS` times.
 fn wakeups(yields: bool) -> u64 {
     let mut engine = engine(Options { yields, ..small() });
     let mapped = attach(&mut engine, "near");
@@ -16,7 +16,7 @@ fn wakeups(yields: bool) -> u64 {
         scope.spawn(|| {
             let mut session = Session::new(mapped, None);
             for _ in 0..ROUNDS {
-                // No address at all: it is refused at once.
+                // The address is invalid, so that the call is refused at once.
                 session.udp_bind(([0, 0, 0, 0], 0).into());
                 while !matches!(session.next_event(), Some(Event::Bound { .. })) {
                     session
@@ -27,7 +27,7 @@ fn wakeups(yields: bool) -> u64 {
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
-            // The application has time to fall asleep where it does.
+            // The application has time to fall asleep.
             thread::sleep(Duration::from_micros(300));
             engine.turn(|| false);
         }
@@ -41,12 +41,12 @@ const ROUNDS: u64 = 100;
 #[test]
 fn an_application_on_the_loops_cpu_yields_it_and_need_not_be_woken() {
     let (yielding, sleeping) = (wakeups(true), wakeups(false));
-    // Where the loop was held up for longer than it lingers, it sleeps as well.
+    // A loop that is delayed for longer than it lingers sleeps as well.
     assert!(yielding < ROUNDS / 4, "{yielding} of {ROUNDS}");
     assert!(sleeping > ROUNDS / 2, "{sleeping} of {ROUNDS}");
 }
 
-/// While the loop sleeps there is nobody to yield to.
+/// While the loop sleeps, no thread needs the CPU.
 /// Promise 54.
 #[test]
 fn an_application_sleeps_when_the_loop_does() {

@@ -1,4 +1,4 @@
-//! What an application tries; all of it runs behind the gate.
+//! Attempts of an application, which all run behind the gate.
 
 use crate::session::{Application, Event, Session};
 use nix::errno::Errno;
@@ -22,7 +22,7 @@ pub struct Targets {
     pub back: usize,
     pub out: usize,
     pub fault: usize,
-    /// Bytes that happen to be an instruction; 0 without any.
+    /// Address of an accidental instruction; 0 without one.
     pub accident: usize,
 }
 
@@ -32,14 +32,14 @@ impl Targets {
     }
 }
 
-/// What came of an attack that did not end its application.
+/// Outcome of an attack that did not end its application.
 pub enum Tried {
     Refused(String),
     Allowed(String),
     Succeeded(String),
 }
 
-/// The application: it attacks when it is started.
+/// The application, which attacks when it is started.
 pub(super) struct Attacker {
     pub targets: Targets,
     pub body: fn(&Targets) -> Tried,
@@ -81,7 +81,7 @@ pub(super) fn write(at: usize) -> Tried {
     Tried::Succeeded("written".to_owned())
 }
 
-/// Of a system call that would have worked, had it been let through.
+/// Outcome of a system call that would succeed without the filter.
 fn outcome(call: &str, code: i64) -> Tried {
     if code != -1 {
         return Tried::Succeeded(format!("{call} returned {code:#x}"));
@@ -133,7 +133,7 @@ pub(super) fn pkey_set(t: &Targets) -> Tried {
 /// Whether code of the application ran with the host's rights.
 pub(super) static HAD_RIGHTS: AtomicBool = AtomicBool::new(false);
 
-/// Runs behind the gate's call, if that comes to it.
+/// Runs behind the gate's call, if it gets there.
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" fn with_rights() {
     // SAFETY: the address that `jump` has put into r13.
@@ -145,7 +145,7 @@ unsafe extern "C" fn with_rights() {
     unsafe { std::arch::asm!("ud2", options(noreturn)) }
 }
 
-/// Goes to an instruction of the gate with a value for PKRU.
+/// Jumps to an instruction of the gate with a value for PKRU.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn jump(site: usize, rights: u32, t: &Targets) -> Tried {
     // SAFETY: none: this is the attack. It does not come back.
@@ -171,7 +171,7 @@ pub(super) fn jump(_site: usize, _rights: u32, _t: &Targets) -> Tried {
 pub(super) fn accident(t: &Targets) -> Tried {
     match t.accident {
         0 => Tried::Refused("this build has no such bytes".to_owned()),
-        // The component of XSAVE that is PKRU, where it is XRSTOR.
+        // Bit of PKRU among the components of XSAVE, for XRSTOR.
         at => jump(at, 1 << 9, t),
     }
 }

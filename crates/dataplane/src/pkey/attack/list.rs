@@ -1,4 +1,4 @@
-//! Which attacks there are.
+//! List of attacks.
 
 use super::guest as code;
 use super::guest::{Targets, Tried};
@@ -6,12 +6,12 @@ use super::guest::{Targets, Tried};
 /// An attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
-    /// Its name.
+    /// Name of the attack.
     pub name: &'static str,
-    /// What the application tries.
+    /// Description of the attempt.
     pub what: &'static str,
     pub(super) body: fn(&Targets) -> Tried,
-    /// Code that writes PKRU is mapped before the application is let in.
+    /// Whether code that writes PKRU is mapped before the application is admitted.
     pub(super) brings_code: bool,
 }
 
@@ -25,7 +25,7 @@ const fn attack(name: &'static str, what: &'static str, body: fn(&Targets) -> Tr
 }
 
 impl Attack {
-    /// What is to stop it: a part of what is said then.
+    /// Expected defence, as a part of its message.
     pub(super) fn stopped_by(&self) -> &'static str {
         match self.name {
             "write-packets" => "wrote to packet memory",
@@ -45,7 +45,7 @@ impl Attack {
     }
 }
 
-/// All, in the order in which they are shown.
+/// All attacks, in the order of display.
 pub fn all() -> &'static [Attack] {
     ATTACKS
 }

@@ -1,5 +1,5 @@
-//! Attacks on the protection of `domain = "pkey"`, each in a process of its own: what stops them here,
-//! on this CPU and kernel.
+//! Attacks on the protection of `domain = "pkey"`, each in a process of its own, which show the
+//! defences of this CPU and kernel.
 
 mod guest;
 mod list;
@@ -10,14 +10,14 @@ pub use stage::run;
 
 use std::fmt;
 
-/// How an attack ended.
+/// Outcome of an attack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What stopped it.
+    /// A defence stopped it.
     Stopped(String),
-    /// It is no attack: what the application is to be able to do, it did.
+    /// The application did what it may do: this is no attack.
     Allowed(String),
-    /// Nothing stopped it, or what is allowed was stopped.
+    /// Nothing stopped an attack, or an allowed act was stopped.
     Succeeded(String),
 }
 
@@ -25,7 +25,7 @@ const STOPPED: &str = "stopped: ";
 const ALLOWED: &str = "allowed: ";
 const SUCCEEDED: &str = "succeeded: ";
 
-/// One line, which [`Verdict::parse`] reads.
+/// The verdict as one line, which [`Verdict::parse`] reads.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -37,7 +37,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Reads a line.
+    /// Parses a line.
     pub fn parse(line: &str) -> Option<Verdict> {
         let rest = |word| line.strip_prefix(word).map(str::to_owned);
         rest(STOPPED)
@@ -46,7 +46,7 @@ impl Verdict {
             .or_else(|| rest(SUCCEEDED).map(Verdict::Succeeded))
     }
 
-    /// What it says, without the word.
+    /// Text of the verdict without its word.
     pub fn how(&self) -> &str {
         match self {
             Verdict::Stopped(how) | Verdict::Allowed(how) | Verdict::Succeeded(how) => how,

@@ -17,21 +17,21 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long an attack may take.
+/// Time limit of an attack.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Whom the attacker's system calls are made as, where the caller is root: `nobody`.
+/// User of the attacker's system calls if the caller is root: `nobody`.
 const NOBODY: u32 = 65534;
-/// What lies at the targets.
+/// Content of the targets.
 const CANARY: u64 = 0x0063_616e_6172_7900;
 
-/// Tries one attack on this process, which is good for nothing afterwards but to end. It must have been
-/// bound at its start ([`crate::pkey::is_bound_now`]).
+/// Tries one attack on this process, which must end afterwards. The process must have been bound at
+/// its start ([`crate::pkey::is_bound_now`]).
 ///
 /// # Errors
-/// What kept the attack from being tried.
+/// The reason why the attack was not tried.
 pub fn run(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
     Ok(match stage(attack)? {
-        // Stopped by accident it would not be stopped elsewhere.
+        // An attack that was stopped by chance might succeed elsewhere.
         Verdict::Stopped(how) if !how.contains(attack.stopped_by()) => {
             Verdict::Succeeded(format!("not stopped by what is to stop it: {how}"))
         }
@@ -121,7 +121,7 @@ fn stage(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
             "the loop's memory has changed".to_owned(),
         ));
     }
-    // Dropped with the process: what it maps, the loop's thread may still use.
+    // Dropped with the process, because the loop's thread may still use the mappings.
     std::mem::forget((engine, mapped));
     Ok(verdict)
 }
@@ -139,10 +139,10 @@ fn user() -> User {
     }
 }
 
-/// A file that is mapped as code, with the instruction in it; it is never run.
+/// A file with the instruction, to be mapped as code. It is never run.
 fn code_with_wrpkru() -> Result<OwnedFd, Box<dyn Error>> {
     let file = sealed_file("application", 4096)?;
-    // Built here: this program is not to have the instruction itself.
+    // Built at run time, so that this program does not contain the instruction.
     let code = [0x90, 0x0f, 0x01, std::hint::black_box(0xee_u8) + 1, 0xc3];
     nix::unistd::write(&file, &code)?;
     let rights = libc::PROT_READ | libc::PROT_EXEC;

@@ -1,8 +1,8 @@
-//! A flow group that finds no room where it goes.
+//! A flow group without room at its new core.
 
 use super::*;
 
-/// 24 connections, and a core that has room for 20 of them.
+/// 24 connections move to a core with room for 20.
 /// Promise 54.
 #[test]
 fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counted() {
@@ -22,7 +22,7 @@ fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counte
         }
         let sum = world.sum();
         let lost = sum.connections_lost;
-        // The last group may have been larger than the room that was left.
+        // The last group may have been larger than the remaining room.
         assert!((4..24).contains(&lost), "{lost}");
         assert_eq!(sum.applications[0].connections as u64, 24 - lost);
         world.streams.application.most_lost = lost;
@@ -41,7 +41,7 @@ fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counte
         world.run_until("the others' ends", |w| {
             w.streams.application.ended == 24 - lost
         });
-        // Connections that have sent since know already; a FIN is answered as well.
+        // Connections that have sent data know already; a FIN is answered as well.
         let EventLoop {
             session,
             application,
