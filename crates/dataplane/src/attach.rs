@@ -1,4 +1,4 @@
-//! How an application comes to its dataplane: a Unix socket, one message each way, and the
+//! Attachment of an application to its dataplane: a Unix socket, one message in each direction, and
 //! descriptors of the shared memory with the answer.
 
 use crate::bell::BellEnd;
@@ -14,36 +14,36 @@ use nix::sys::socket::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Largest message.
+/// Bytes of the largest message.
 const LARGEST: usize = 64 << 10;
-/// Largest request: what is longer is none.
+/// Bytes of the largest request.
 pub(crate) const MOST_REQUEST_BYTES: usize = 4096;
-/// Version of what a dataplane and its applications share: rings, descriptors and messages. A
-/// dataplane refuses another.
+/// Version of the interface: rings, descriptors and messages. A dataplane refuses any other
+/// version.
 pub const INTERFACE_VERSION: u32 = 5;
-/// Descriptors that come with an answer: of the application, and of each core.
+/// Descriptors of an answer that do not depend on the number of cores.
 const DESCRIPTORS: usize = 3;
 const DESCRIPTORS_A_CORE: usize = 2;
-/// Most that come.
+/// Descriptors of an answer, at most.
 const MOST_DESCRIPTORS: usize = DESCRIPTORS + DESCRIPTORS_A_CORE * MOST_CORES;
 
-/// What a client asks.
+/// Request of a client.
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// Be served as this application of the configuration.
+    /// Attaches as this application of the configuration.
     Attach {
-        /// Of [`INTERFACE_VERSION`].
+        /// [`INTERFACE_VERSION`] of the client.
         version: u32,
         /// Name of the application.
         application: String,
-        /// Of a process of this application, in place of its user.
+        /// Key of the application, instead of its user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
-    /// Tell what was counted.
+    /// Returns the counts.
     Status {},
     /// Move a flow group to a core.
     Move {
@@ -54,47 +54,47 @@ pub(crate) enum Request {
     },
 }
 
-/// The answer.
+/// Answer to a request.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// Attached; the descriptors come along.
+    /// The application is attached; the descriptors come with the answer.
     Attached(Sizes),
-    /// What was counted.
+    /// Counts of the dataplane.
     Status(serde_json::Value),
-    /// The flow group is where it was to go.
+    /// The flow group has reached its core.
     Moved {
         /// The core that had it.
         from: u8,
     },
-    /// Refused, and why.
+    /// The request is refused, for this reason.
     Refused(String),
-    /// To an attached application: it is ended, and why. The dataplane hangs up.
+    /// The dataplane has ended an attached application, and closes its socket.
     Ended {
-        /// What it did.
+        /// The offence of the application.
         reason: String,
     },
 }
 
-/// An application that could not attach.
+/// The reason why an application could not attach.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// No dataplane listens there.
     #[error("no dataplane answers on {path}: {source}; start one with `cofferdam dataplane run`")]
     Connect {
-        /// The socket.
+        /// Path of the socket.
         path: String,
-        /// Why.
+        /// Error of the system call.
         #[source]
         source: io::Error,
     },
-    /// The dataplane refused.
+    /// The dataplane refused the request.
     #[error("the dataplane refused: {0}")]
     Refused(String),
-    /// It answered something else.
+    /// The answer is not the expected one.
     #[error("the dataplane's answer is invalid: {0}")]
     Answer(String),
-    /// No memory, no descriptors.
+    /// There is no memory, or no descriptor.
     #[error("cannot map the dataplane's memory: {0}")]
     Os(#[from] io::Error),
 }
@@ -106,11 +106,12 @@ impl Session {
         Ok(Session::new(mapped, Some(socket)))
     }
 
-    /// As [`Session::attach`], with the key of a session of this application ([`Session::key`]): for a
-    /// process that was forked by it, and runs as another user than the application's by now.
+    /// Attaches as [`Session::attach`] does, with the key of a session of this application
+    /// ([`Session::key`]). It is for a forked process that runs as another user than the
+    /// application.
     ///
     /// # Errors
-    /// As [`Session::attach`]; the key is of a dataplane that has ended.
+    /// Errors of [`Session::attach`]; the key belongs to a dataplane that has ended.
     pub fn attach_by_key(
         path: &Path,
         application: &str,
@@ -120,7 +121,7 @@ impl Session {
         Ok(Session::new(mapped, Some(socket)))
     }
 
-    /// What is shared, and the socket whose end is the application's.
+    /// Returns the shared memory, and the socket whose end is the application's end.
     pub(crate) fn ask_to_attach(
         path: &Path,
         application: &str,
@@ -143,10 +144,16 @@ impl Session {
     }
 }
 
-/// What the dataplane that listens on `path` has counted, as JSON (schema
-/// cofferdam.dataplane/1).
+/// Path of root's own socket, next to the one at `path`.
+pub(crate) fn root_socket(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".root");
+    PathBuf::from(name)
+}
+
+/// Counts of the dataplane that listens on `path`, as JSON (schema cofferdam.dataplane/1).
 pub fn status(path: &Path) -> Result<serde_json::Value, AttachError> {
-    match ask(path, &Request::Status {})?.1 {
+    match ask_as_root(path, &Request::Status {})? {
         Answer::Status(value) => Ok(value),
         Answer::Refused(why) => Err(AttachError::Refused(why)),
         other => Err(AttachError::Answer(format!("{other:?}"))),
@@ -156,11 +163,22 @@ pub fn status(path: &Path) -> Result<serde_json::Value, AttachError> {
 /// Moves flow group `group` of the dataplane that listens on `path` to core `core`, and waits
 /// until it is there. Returns the core that had it.
 pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, AttachError> {
-    match ask(path, &Request::Move { group, core })?.1 {
+    match ask_as_root(path, &Request::Move { group, core })? {
         Answer::Moved { from } => Ok(from),
         Answer::Refused(why) => Err(AttachError::Refused(why)),
         other => Err(AttachError::Answer(format!("{other:?}"))),
     }
+}
+
+/// Sends a request to root's socket, or to the socket of all users if the caller cannot open that.
+fn ask_as_root(path: &Path, request: &Request) -> Result<Answer, AttachError> {
+    let answer = match ask(&root_socket(path), request) {
+        Err(AttachError::Connect { source, .. }) if source.kind() != io::ErrorKind::TimedOut => {
+            ask(path, request)
+        }
+        other => other,
+    };
+    answer.map(|(_, answer, _)| answer)
 }
 
 fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>), AttachError> {
@@ -183,7 +201,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     .map_err(|e| failed(e.into()))?;
     let address = UnixAddr::new(path).map_err(|e| failed(e.into()))?;
     let patience = nix::sys::time::TimeVal::new(ANSWER_PATIENCE_S, 0);
-    // A dataplane that is stopped accepts nobody: then the connection itself has to wait.
+    // A stopped dataplane accepts no connection, so that connect(2) itself has to wait.
     nix::sys::socket::setsockopt(&socket, sockopt::SendTimeout, &patience)
         .and_then(|()| nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimeout, &patience))
         .map_err(|e| failed(e.into()))?;
@@ -196,7 +214,7 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     Ok((socket, answer, descriptors))
 }
 
-/// One message with its descriptors.
+/// Receives one message with its descriptors.
 fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; LARGEST];
     let mut space = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
@@ -220,7 +238,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((bytes, descriptors))
 }
 
-/// Why the dataplane has hung up on an application: `None` when it is gone itself.
+/// Reason why the dataplane has closed an application's socket; `None` if the dataplane has ended.
 pub(crate) fn reason(socket: &OwnedFd) -> Option<String> {
     let mut bytes = [0; 4096];
     let len = recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT).ok()?;

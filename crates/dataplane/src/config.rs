@@ -30,67 +30,67 @@ use std::time::Duration;
 use toml::Spanned;
 use value::{Wrong, duration};
 
-/// Where applications attach when the file does not say.
+/// Default of `socket`.
 pub const DEFAULT_SOCKET: &str = "/run/cofferdam/dataplane.sock";
-/// Largest file that is read.
+/// Bytes of the largest file that is read.
 const LARGEST_FILE_BYTES: u64 = 1 << 20;
 
-/// A configuration that can be put in force.
+/// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where applications attach.
+    /// Socket at which applications attach.
     pub socket: PathBuf,
-    /// Where metrics are served.
+    /// Address at which metrics are served.
     pub metrics: Option<SocketAddr>,
     /// The devices with their networks, at least one.
     pub links: Vec<Link>,
-    /// How packets are kept and sent.
+    /// Storage and sending of packets.
     pub packets: Packets,
     /// The cores, at least one.
     pub cores: Vec<Core>,
-    /// When cores are added and taken away; `None`: all serve always.
+    /// Settings of elastic cores; `None`: all cores serve always.
     pub elastic: Option<Elastic>,
-    /// TCP connections at most.
+    /// TCP connections of each core, at most.
     pub connections: u32,
     /// Sizes of the other tables that applications share.
     pub limits: Limits,
     /// Congestion control.
     pub congestion: Congestion,
-    /// The loop.
+    /// Settings of the loop.
     pub options: Options,
-    /// Who may attach, first match first.
+    /// Applications that may attach; the first match counts.
     pub applications: Vec<Client>,
 }
 
 /// Sizes of tables that applications share, of each core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// TCP addresses listened at.
+    /// Listening TCP addresses.
     pub listeners: u32,
     /// Bound UDP addresses.
     pub datagram_addresses: u32,
-    /// Datagrams that wait to be sent.
+    /// Datagrams that are pending to be sent.
     pub datagrams: u32,
     /// Timers.
     pub timers: u32,
-    /// Neighbours known.
+    /// Known neighbours.
     pub neighbours: u32,
 }
 
-/// How packets are kept and sent, on all devices.
+/// Storage and sending of packets, on all devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
-    /// Frames of the packet memory.
+    /// Number of frames in the packet memory.
     pub frames: u32,
-    /// Size of a frame.
+    /// Bytes of a frame.
     pub frame_bytes: u32,
-    /// Whether received checksums are taken as right.
+    /// Whether received checksums are trusted.
     pub trusts_checksums: bool,
     /// Whether consecutive segments leave as one large packet, for a device or the kernel to cut.
     pub segmentation: bool,
 }
 
-/// How packets come off the device.
+/// The way in which packets come off the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// AF_XDP.
@@ -102,28 +102,28 @@ pub enum Kind {
 /// An application that may attach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
-    /// The name that it gives.
+    /// Name that the application presents.
     pub name: String,
-    /// The user that its process must be of.
+    /// User that its process must run as.
     pub uid: u32,
-    /// The group of that user.
+    /// Group of that user.
     pub gid: u32,
-    /// What it may do.
+    /// Rights of the application.
     pub rights: Rights,
-    /// What it is, where the dataplane's own thread runs it behind protection keys; `None`: a process of
+    /// Program that the dataplane's own thread runs behind protection keys; `None`: a process of
     /// its own, which attaches.
     pub program: Option<Program>,
 }
 
-/// A configuration that cannot be put in force.
+/// The reason why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the read.
         source: std::io::Error,
     },
     /// The file is larger than any configuration.
@@ -132,20 +132,20 @@ pub enum ConfigError {
         path = .0.display()
     )]
     TooLarge(PathBuf),
-    /// The host's CPUs, which its cores name, are unknown.
+    /// The host's online CPUs, which its cores name, cannot be read.
     #[error("cannot read {path}: {source}")]
     Host {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the read.
         source: HostError,
     },
-    /// It is wrong.
+    /// The file has mistakes.
     #[error("{}", summary(path, problems))]
     Wrong {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// All that is wrong.
+        /// All mistakes.
         problems: Vec<Problem>,
     },
 }
@@ -162,7 +162,7 @@ fn summary(path: &Path, problems: &[Problem]) -> String {
 }
 
 impl Config {
-    /// Reads and checks a file: every key known, every value in range, every CPU online here.
+    /// Reads and checks a file: each key is known, each value in range, each CPU online.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let read = |source| ConfigError::Read {
             path: path.to_owned(),
@@ -182,13 +182,13 @@ impl Config {
         })
     }
 
-    /// Checks the text of a file for no host in particular; all that is wrong with it, in the order
-    /// of its lines.
+    /// Checks the text of a file, without regard to the host. Returns all mistakes in the order of
+    /// their lines.
     pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
         Config::parse_for(text, None)
     }
 
-    /// As [`Config::parse`], for a host with these CPUs.
+    /// Checks a text as [`Config::parse`] does, for a host with these CPUs.
     fn parse_for(text: &str, online: Option<&[CpuId]>) -> Result<Config, Vec<Problem>> {
         let parsed = parse_all(text, |text| Config::parse_once(text, online));
         let mut problems = parsed.problems;
@@ -199,7 +199,7 @@ impl Config {
         }
     }
 
-    /// Ends at the first mistake.
+    /// Parses a text up to its first mistake.
     fn parse_once(text: &str, online: Option<&[CpuId]>) -> Result<Config, Wrong> {
         let raw: Raw = toml::from_str(text)
             .map_err(|e| (e.span().unwrap_or_default(), e.message().to_owned()))?;
@@ -249,7 +249,7 @@ impl Config {
         let elastic = elastic.map(|given| elastic::elastic(given, raw.cores.len()));
         let elastic = elastic.transpose()?;
         let connections = raw.tcp.connections;
-        let connections = within("tcp.connections", connections, 4096, 1..(1 << 20) + 1)?;
+        let connections = within("tcp.connections", connections, 8192, 1..(1 << 20) + 1)?;
         let given = raw.limits;
         let defaults_of = cofferdam_netstack::Limits::default();
         let limits = Limits {
@@ -348,8 +348,8 @@ impl Config {
                 batch,
                 spin,
                 yields: raw.turns.yields.unwrap_or(defaults.yields),
-                // One application reads the frames where the device put them. Several must
-                // not see each other's data: each gets a copy of its own.
+                // A single application reads the frames where the device put them. Several
+                // applications must not see each other's data, so that each gets a copy.
                 private_frames: (applications.len() > 1).then_some(frames / 2),
                 first_cores: elastic.map(|elastic| elastic.least_cores),
                 shares: Shares::new(&shares),
@@ -359,19 +359,19 @@ impl Config {
         })
     }
 
-    /// The application that the dataplane's own thread runs, with its place among all.
+    /// The application that the dataplane's own thread runs, with its index.
     pub fn guest(&self) -> Option<(u8, &Client, Program)> {
         let mut places = (0_u8..).zip(&self.applications);
         places.find_map(|(place, client)| Some((place, client, client.program?)))
     }
 
-    /// The addresses on all devices.
+    /// Addresses on all devices.
     pub fn addresses(&self) -> impl Iterator<Item = &InterfaceAddress> {
         self.links.iter().flat_map(|link| &link.addresses)
     }
 
-    /// The network stack's settings for devices with these hardware addresses and MTUs in bytes, in the
-    /// order of the links.
+    /// Settings of the network stack for devices with these hardware addresses and MTUs in bytes,
+    /// in the order of the links.
     pub fn stack(&self, devices: &[([u8; 6], u32)], secret: [u8; 16]) -> StackConfig {
         let interface = |(link, (mac, mtu_bytes)): (&Link, &([u8; 6], u32))| Interface {
             mtu_bytes: *mtu_bytes,
@@ -397,7 +397,7 @@ impl Config {
     }
 }
 
-/// How long to poll.
+/// Parses `loop.spin`.
 fn spin(text: &str) -> Result<Duration, String> {
     let spin = duration(text).ok_or_else(|| {
         format!("loop.spin = \"{text}\": write a number with its unit, such as 200us, 1ms, 0s")
@@ -408,7 +408,7 @@ fn spin(text: &str) -> Result<Duration, String> {
     Ok(spin)
 }
 
-/// An address with its prefix, under `key`.
+/// Parses an address with its prefix, under `key`.
 fn interface(key: &str, text: &str) -> Result<InterfaceAddress, String> {
     let wrong = || {
         format!(

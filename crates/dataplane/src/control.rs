@@ -1,5 +1,5 @@
-//! The control plane's thread: admits applications, detects their end, serves the counters,
-//! moves flow groups, by hand and by load. Nothing it does can delay a loop.
+//! Thread of the control plane. It admits applications, detects their end, serves the counters, and
+//! moves flow groups by request and by load. Nothing here can delay a loop.
 
 mod clients;
 mod counts;
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use watch::{DeviceWatch, OffenceWatch};
 
-/// The metrics address.
+/// Format of the metrics address.
 const FORMAT: Format = Format {
     metrics: Exposition::Text,
     index: "<!doctype html><title>cofferdam dataplane</title><p><a href=\"/metrics\">metrics</a>\n",
@@ -42,30 +42,32 @@ const FORMAT: Format = Format {
 
 /// The control plane of one dataplane.
 pub(crate) struct Control {
+    /// Dropped before `door`, which removes a folder of its own.
+    root_door: Door,
     door: Door,
     metrics: Option<Exporter>,
     clients: Clients,
     attach_queue: AttachQueue,
-    /// Of each application of the configuration: random, and known to those that are attached.
+    /// Random keys of the configured applications. Attached applications know their own.
     keys: Vec<String>,
     config: Config,
     hub: Arc<Hub>,
     maker: Maker,
     moves: Moves,
     meter: Meter,
-    /// Elastic cores, where the configuration has them.
+    /// Elastic cores, if they are configured.
     scaler: Option<Scaler>,
     devices: Vec<DeviceWatch>,
-    /// The same, as applications are told of them.
+    /// Facts of the devices for applications.
     served: Vec<ServedDevice>,
     offences: OffenceWatch,
 }
 
 impl Control {
-    /// Opens the sockets. A socket file that a killed dataplane left is replaced.
+    /// Opens the sockets. Replaces the socket file of a killed dataplane.
     ///
     /// # Errors
-    /// Another dataplane listens there; no rights; the metrics' address is taken.
+    /// Another dataplane listens there; missing rights; the metrics address is in use.
     pub fn open(
         config: Config,
         devices: &[Facts],
@@ -73,6 +75,7 @@ impl Control {
         maker: Maker,
     ) -> io::Result<Control> {
         let door = Door::open(&config.socket)?;
+        let root_door = Door::open_for_root(&config.socket)?;
         let metrics = match config.metrics {
             None => None,
             Some(address) => {
@@ -87,6 +90,7 @@ impl Control {
         Ok(Control {
             meter: Meter::new(elastic.interval, hub.count()),
             scaler: (config.elastic).map(|elastic| Scaler::new(elastic, config.connections)),
+            root_door,
             door,
             metrics,
             clients: Clients::default(),
@@ -110,10 +114,10 @@ impl Control {
         })
     }
 
-    /// Serves until `stop`, and reports changes to `say`.
+    /// Serves until `stop`, and passes notices to `say`.
     ///
     /// # Errors
-    /// [`PortError::Gone`] when a device is gone.
+    /// [`PortError::Gone`] if a device is gone.
     pub fn run(mut self, stop: &AtomicBool, say: impl Fn(Notice)) -> Result<(), PortError> {
         let mut outcome = Ok(());
         while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
@@ -123,12 +127,13 @@ impl Control {
             self.look_at_load(&say);
             outcome = self.devices.iter_mut().try_for_each(|one| one.look(&say));
         }
-        // Nobody can attach any more.
+        // No client can attach any more.
+        drop(self.root_door);
         drop(self.door);
         outcome
     }
 
-    /// Reads the cores when an interval is over, and resumes a plan.
+    /// Reads the cores when an interval is over, and continues a plan.
     fn look_at_load(&mut self, say: impl Fn(Notice)) {
         if self.meter.left().is_zero() {
             let reading = self.meter.read(&self.hub.shown());
@@ -146,7 +151,7 @@ impl Control {
         counts::counted(&self.hub, &self.config.cores, &self.meter)
     }
 
-    /// Moves a flow group by hand. Says where it was.
+    /// Moves a flow group by request. Returns the core that had it.
     fn move_group(&mut self, group: u8, core: u8) -> Result<u8, String> {
         let from = self.moves.make(group, core)?;
         if let Some(scaler) = &mut self.scaler {
@@ -157,6 +162,7 @@ impl Control {
 
     fn turn(&mut self) {
         let mut fds = vec![
+            PollFd::new(self.root_door.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.door.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.hub.control().as_fd(), PollFlags::POLLIN),
         ];
@@ -168,24 +174,28 @@ impl Control {
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         let (control, scrapers) = ready.split_at(metrics_at);
-        let [newcomers, ended, others @ ..] = control else {
+        let [of_root, newcomers, ended, others @ ..] = control else {
             return;
         };
         if *ended {
-            // Of this process alone: no other can make it block.
+            // Only this process has the descriptor, so that nobody else can make it block.
             let _ = self.hub.control().read();
         }
         let (asked, has_ended) = self.clients.take(others);
         self.hub.bury();
         if has_ended {
-            // On the other cores as well.
+            // The application ends on the other cores as well.
             self.hub.look();
         }
-        asked.into_iter().for_each(|asked| self.asked(asked));
-        if *newcomers {
-            self.clients.accept(&self.door);
+        let mut requests = asked;
+        // Root comes first: nobody else can fill its socket.
+        for (is_ready, door) in [(*of_root, &self.root_door), (*newcomers, &self.door)] {
+            if is_ready {
+                requests.extend(self.clients.accept(door));
+            }
         }
-        // One: the requests of others are looked at in between.
+        requests.into_iter().for_each(|request| self.asked(request));
+        // One request a turn: requests of others are served in between.
         if let Some(request) = self.attach_queue.next() {
             self.serve_attach(request);
         }
@@ -195,7 +205,7 @@ impl Control {
         }
     }
 
-    /// How long to wait for a client: so short that `stop` is seen, and no interval is missed.
+    /// Time to wait for a client. It is short enough to notice `stop` and the end of an interval.
     fn rest(&self) -> PollTimeout {
         if !self.attach_queue.is_empty() {
             return PollTimeout::ZERO;
@@ -203,7 +213,7 @@ impl Control {
         if self.scaler.as_ref().is_some_and(Scaler::is_at_work) {
             return PollTimeout::from(BUSY_WAIT_MS);
         }
-        // Rounded up: a zero would poll for nothing.
+        // Rounded up, because a zero would poll without pause.
         let left = self.meter.left() + Duration::from_millis(1);
         let longest = PollTimeout::from(LONGEST_WAIT_MS);
         PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
@@ -309,7 +319,8 @@ impl Control {
                 hub.wake_control();
                 hub.look();
             };
-            // Not beside an application with keys: it could write to the thread's stack.
+            // An application behind keys could write to the thread's stack, so that it has no such
+            // thread.
             let started = first.start_bell(offend);
             started.map_err(|e| format!("cannot attach: no thread: {e}"))?;
         }
@@ -350,7 +361,7 @@ impl Control {
     }
 }
 
-/// A key of 128 random bits.
+/// A random key of 128 bits.
 fn new_key() -> io::Result<String> {
     let bytes = crate::run::secret()?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))

@@ -1,4 +1,4 @@
-//! The counters as Prometheus text and as JSON.
+//! Counters as Prometheus text and as JSON.
 
 use crate::config::Link;
 use crate::elastic::Status as Elastic;
@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// Schema of the JSON document.
 pub const SCHEMA: &str = "cofferdam.dataplane/1";
 
-/// Single counters: name, what it counts, value.
-fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 33] {
+/// Single counters: name, description, value.
+fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 34] {
     [
         (
             "received_packets",
@@ -85,6 +85,11 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 33] {
             "connections_refused",
             "Connections refused: the application is at its limit",
             t.connections_refused,
+        ),
+        (
+            "connections_evicted",
+            "Connections reset because they rested and a newcomer needed a place",
+            t.connections_evicted,
         ),
         (
             "timers_refused",
@@ -164,7 +169,7 @@ fn counters(t: &Tally) -> [(&'static str, &'static str, u64); 33] {
     ]
 }
 
-/// Name, what it is, type and value of a series of each core.
+/// Name, description, type and value of a series of each core.
 type CoreSeries = (
     &'static str,
     &'static str,
@@ -223,12 +228,12 @@ const CORE_SERIES: [CoreSeries; 8] = [
     ),
 ];
 
-/// Cores that have flow groups.
+/// Number of cores that have flow groups.
 fn in_use(cores: &[CoreTally]) -> usize {
     cores.iter().filter(|core| core.groups > 0).count()
 }
 
-/// What elastic cores did: label and value of each series.
+/// Changes of elastic cores: label and value of each series.
 fn changes(elastic: &Elastic) -> [(String, f64); 3] {
     let counts = &elastic.counts;
     [
@@ -239,13 +244,13 @@ fn changes(elastic: &Elastic) -> [(String, f64); 3] {
     .map(|(change, count)| (format!(",change=\"{change}\""), count as f64))
 }
 
-/// The devices' names, as one text.
+/// Names of the devices as one text.
 fn names(links: &[Link]) -> String {
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     names.join(",")
 }
 
-/// The devices with their counters: zeros until the loop has shown any.
+/// Devices with their counters, which are zero until the loop has published some.
 fn by_device<'a>(
     tally: &'a Tally,
     links: &'a [Link],
@@ -254,12 +259,12 @@ fn by_device<'a>(
     links.iter().enumerate().map(counters)
 }
 
-/// A text that may stand between quotes.
+/// Escapes a text for quotes.
 fn label(text: &str) -> String {
     text.replace(['\\', '"', '\n'], "_")
 }
 
-/// Series of each device: name, what it counts, value.
+/// Series of each device: name, description, value.
 const DEVICE_SERIES: [DeviceSeries; 4] = [
     (
         "cofferdam_dataplane_link_received_packets_total",
@@ -284,7 +289,7 @@ const DEVICE_SERIES: [DeviceSeries; 4] = [
 ];
 type DeviceSeries = (&'static str, &'static str, fn(&PortCounters) -> u64);
 
-/// Prometheus text (version 0.0.4).
+/// Counters as Prometheus text (version 0.0.4).
 pub(crate) fn text(
     tally: &Tally,
     cores: &[CoreTally],
@@ -421,7 +426,7 @@ pub(crate) fn text(
     out
 }
 
-/// One JSON document.
+/// Counters as one JSON document.
 pub(crate) fn status(
     tally: &Tally,
     cores: &[CoreTally],

@@ -1,11 +1,11 @@
-//! The dataplane's end of an application's bell, and what bounds the cost of a ring.
+//! The dataplane's end of an application's bell, and the limit of a ring's cost.
 //!
-//! A ring wakes all that wait at the application's end: each of its epoll watches, and it may have
-//! hundreds of thousands, costs half a microsecond, with interrupts off. No descriptor that can be
-//! polled is without such a queue. So the loop rings by itself only while a ring costs little, and
-//! has shown so a moment ago: what an application adds within [`TRUSTED_FOR`] is all that the loop
-//! can meet. Otherwise a thread of the session's own rings, which costs a switch of threads, and
-//! measures. An application whose rings stay dear is ended; after one that was dear for the loop,
+//! A ring wakes all waiters at the application's end. Each of its epoll watches, of which it may
+//! have hundreds of thousands, costs half a microsecond with interrupts off. Every descriptor that
+//! can be polled has such a queue. The loop therefore rings by itself only if a recent ring was
+//! cheap: it meets at most the watches that the application has added within [`TRUSTED_FOR`].
+//! Otherwise a thread of the session rings and measures, at the cost of a switch of threads. An
+//! application whose rings stay expensive is ended. After a ring that was expensive for the loop,
 //! no session of its application is trusted for a while.
 //!
 //! | ring of | costs | next one |
@@ -27,11 +27,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// Whether the sessions of one application of the configuration may be rung by the loop.
+/// Trust in one configured application: whether the loop may ring its sessions.
 #[derive(Debug)]
 pub(crate) struct Trust {
     begun: Instant,
-    /// Nanoseconds since `begun` until which they may not.
+    /// Nanoseconds since `begun` until which the loop may not ring.
     distrusted_until_ns: AtomicU64,
 }
 
@@ -59,21 +59,24 @@ impl Trust {
     }
 }
 
-/// What the loop and a session's thread share.
+/// State that the loop and a session's thread share.
 #[derive(Debug, Default)]
 struct Line {
-    /// The thread is asked to ring.
+    /// Whether the thread is to ring.
     is_asked: AtomicBool,
-    /// The session has ended.
+    /// Whether the session has ended.
     is_over: AtomicBool,
-    /// When a ring was last cheap, in nanoseconds of [`Trust::now_ns`]; 0: the last one was not.
+    /// Time of the last cheap ring in nanoseconds of [`Trust::now_ns`]; 0 after an expensive one.
     cheap_at_ns: AtomicU64,
-    /// Rings of the thread.
+    /// Rings by the thread.
     #[cfg(test)]
     rung: AtomicU64,
+    /// Rings by the loop.
+    #[cfg(test)]
+    rung_by_loop: AtomicU64,
 }
 
-/// Wakes an application that sleeps. The dataplane has one for each.
+/// Bell of one sleeping application.
 #[derive(Debug)]
 pub(crate) struct Bell {
     fd: RawFd,
@@ -95,11 +98,11 @@ impl Bell {
         }
     }
 
-    /// Starts the session's thread; before the bell is rung. Without it the loop rings always.
-    /// `offend` is called once when rings stay dear.
+    /// Starts the session's thread, before the first ring. Without the thread the loop always
+    /// rings. `offend` is called once if rings stay expensive.
     ///
     /// # Errors
-    /// No thread can be started; then the bell is of no use.
+    /// No thread can be started. The bell is then of no use.
     pub fn start(&self, offend: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(fd) = own.take() else {
@@ -107,16 +110,16 @@ impl Bell {
         };
         let (line, trust) = (self.line.clone(), self.trust.clone());
         let thread = std::thread::Builder::new().name("bell".to_owned());
-        // The thread closes its end, too: that wakes as a ring does.
+        // The thread also closes the descriptor, because that wakes as a ring does.
         let thread = thread
             .stack_size(64 << 10)
             .spawn(move || serve(&fd, &line, &trust, offend))?;
-        // There is none yet: the descriptor was here.
+        // The descriptor was still here, so that there is no thread yet.
         let _ = self.thread.set(thread.thread().clone());
         Ok(())
     }
 
-    /// Rings, now or soon. Never blocks.
+    /// Rings now or soon. Never blocks.
     #[inline]
     pub fn ring(&self) {
         let Some(thread) = self.thread.get() else {
@@ -129,6 +132,8 @@ impl Bell {
             self.line.is_asked.store(true, Ordering::Release);
             return thread.unpark();
         }
+        #[cfg(test)]
+        self.line.rung_by_loop.fetch_add(1, Ordering::Relaxed);
         ring(self.fd);
         let ended_ns = self.trust.now_ns();
         let is_cheap = ended_ns - begun_ns < nanoseconds(CHEAP);
@@ -137,6 +142,12 @@ impl Bell {
         if !is_cheap {
             self.trust.end(ended_ns);
         }
+    }
+
+    /// Rings by the loop since the session's thread runs.
+    #[cfg(test)]
+    pub fn rings_of_loop(&self) -> u64 {
+        self.line.rung_by_loop.load(Ordering::Relaxed)
     }
 }
 
@@ -149,7 +160,7 @@ impl Drop for Bell {
     }
 }
 
-/// The life of a session's thread.
+/// Body of a session's thread.
 fn serve(fd: &OwnedFd, line: &Line, trust: &Trust, offend: impl FnOnce()) {
     let mut offend = Some(offend);
     let mut dear = 0;
@@ -173,7 +184,7 @@ fn serve(fd: &OwnedFd, line: &Line, trust: &Trust, offend: impl FnOnce()) {
             offend();
         }
         if dear >= MOST_DEAR {
-            // Until the session has ended it is rung no more.
+            // No further ring until the session has ended.
             line.is_asked.store(false, Ordering::Relaxed);
             while !line.is_over.load(Ordering::Acquire) {
                 std::thread::park();
@@ -182,7 +193,7 @@ fn serve(fd: &OwnedFd, line: &Line, trust: &Trust, offend: impl FnOnce()) {
     }
 }
 
-/// CPU time of the calling thread: another thread's share of the CPU does not count.
+/// CPU time of the calling thread, without that of other threads on its CPU.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
@@ -228,7 +239,7 @@ mod tests {
             end.rest();
             bell.ring();
             assert!(events(&end, PollTimeout::ZERO).contains(PollFlags::POLLIN));
-            // An older one says nothing of now.
+            // An older cheap ring does not count.
             bell.line.cheap_at_ns.store(1, Ordering::Relaxed);
             std::thread::sleep(TRUSTED_FOR);
             let before = rings_of_the_thread(&bell);
@@ -236,7 +247,7 @@ mod tests {
             wait_until("the thread's ring", PATIENCE, || {
                 rings_of_the_thread(&bell) == before + 1
             });
-            // One that was dear for the loop ends the trust, of other sessions as well.
+            // A ring that was expensive for the loop ends the trust, of other sessions as well.
             bell.trust.end(bell.trust.now_ns());
             let now_ns = bell.trust.now_ns();
             bell.line.cheap_at_ns.store(now_ns, Ordering::Relaxed);
@@ -251,7 +262,7 @@ mod tests {
         });
     }
 
-    /// Sets in which a bell is watched, `count` times each.
+    /// Creates epoll sets that watch a bell `count` times each.
     fn watch(end: &BellEnd, sets: usize, count: usize) -> Vec<(Epoll, Vec<OwnedFd>)> {
         let copies: Vec<OwnedFd> = (0..count)
             .map(|_| end.as_fd().try_clone_to_owned().expect("a copy"))

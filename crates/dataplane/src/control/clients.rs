@@ -1,4 +1,4 @@
-//! Clients of the control socket: those that have not sent their request yet, and attached ones.
+//! Clients of the control socket: connected ones without a request, and attached applications.
 
 use crate::attach::{Answer, MOST_REQUEST_BYTES, answer};
 use crate::engine::Life;
@@ -10,43 +10,63 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Connected; has not asked yet.
+/// A client that is connected and has sent no request.
 struct Asking {
     fd: OwnedFd,
     uid: u32,
     until: Instant,
 }
 
-/// An application: the end of its socket is its own end.
+/// An attached application. The end of its socket is its own end.
 struct Attached {
     fd: OwnedFd,
     life: Arc<Life>,
 }
 
-/// Somebody has asked for something.
+/// A request of a client.
 pub(super) struct Asked {
     pub fd: OwnedFd,
     pub uid: u32,
     pub bytes: Vec<u8>,
 }
 
-/// All of them.
+/// State of a client's socket.
+enum Received {
+    /// The client has sent nothing yet.
+    Nothing,
+    Request(Vec<u8>),
+    /// The client has hung up without a request.
+    End,
+}
+
+/// Reads the request of a client, without waiting for it.
+fn receive(fd: &OwnedFd) -> Received {
+    let mut bytes = [0; MOST_REQUEST_BYTES];
+    match recv(fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
+        Err(Errno::EAGAIN) => Received::Nothing,
+        Err(_) | Ok(0) => Received::End,
+        Ok(len) => Received::Request(bytes.get(..len).unwrap_or_default().to_vec()),
+    }
+}
+
+/// Clients of the control socket.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// The oldest first.
+    /// Clients without a request, the oldest first.
     asking: Vec<Asking>,
     attached: Vec<Attached>,
 }
 
 impl Clients {
-    /// What to poll, in the order in which [`Clients::take`] is given their state.
+    /// Descriptors to poll, in the order in which [`Clients::take`] expects their state.
     pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let asking = self.asking.iter().map(|client| &client.fd);
         let fds = asking.chain(self.attached.iter().map(|client| &client.fd));
         fds.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
     }
 
-    /// Takes what `ready` says has come: the requests; and whether an application has ended.
+    /// Reads from the clients that are `ready`. Returns their requests, and whether an application
+    /// has ended.
     pub fn take(&mut self, ready: &[bool]) -> (Vec<Asked>, bool) {
         let now = Instant::now();
         let mut ready = ready.iter().copied().chain(std::iter::repeat(false));
@@ -57,13 +77,11 @@ impl Clients {
                 asking.extend((now < client.until).then_some(client));
                 continue;
             }
-            let mut bytes = [0; MOST_REQUEST_BYTES];
-            match recv(client.fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-                Err(Errno::EAGAIN) => asking.push(client),
-                Err(_) | Ok(0) => {}
-                Ok(len) => {
+            match receive(&client.fd) {
+                Received::Nothing => asking.push(client),
+                Received::End => {}
+                Received::Request(bytes) => {
                     let Asking { fd, uid, .. } = client;
-                    let bytes = bytes.get(..len).unwrap_or_default().to_vec();
                     asked.push(Asked { fd, uid, bytes });
                 }
             }
@@ -73,13 +91,13 @@ impl Clients {
         self.attached.retain(|client| {
             let is_ready = ready.next() == Some(true);
             if let Some(offence) = client.life.offence() {
-                // An application that does not read it needs no reason.
+                // An application that does not read the reason needs none.
                 let reason = offence.to_string();
                 let _ = answer(&client.fd, &Answer::Ended { reason }, None);
                 return false;
             }
             if is_ready {
-                // An attached application says nothing: this is its end, or no way to behave.
+                // An attached application sends nothing. It has ended, or breaks the rules.
                 client.life.end();
             }
             !is_ready
@@ -87,35 +105,47 @@ impl Clients {
         (asked, self.attached.len() < before)
     }
 
-    /// This one is attached from now on.
+    /// Adds an attached application.
     pub fn attach(&mut self, fd: OwnedFd, life: Arc<Life>) {
         self.attached.push(Attached { fd, life });
     }
 
-    /// Accepts the connections that wait at `listener`.
-    pub fn accept(&mut self, listener: &impl AsFd) {
+    /// Accepts connections that are pending at `listener`. Returns the requests that have already
+    /// arrived: their clients need no place among those without a request.
+    pub fn accept(&mut self, listener: &impl AsFd) -> Vec<Asked> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let mut asked = Vec::new();
         for _ in 0..ACCEPT_AT_ONCE {
             let Ok(fd) = accept4(listener.as_fd().as_raw_fd(), flags) else {
-                return;
+                break;
             };
             // SAFETY: the kernel has just made this descriptor for us.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-            if let Ok(peer) = getsockopt(&fd, PeerCredentials) {
-                self.admit(fd, peer.uid());
+            let Ok(peer) = getsockopt(&fd, PeerCredentials) else {
+                continue;
+            };
+            match receive(&fd) {
+                Received::Nothing => self.admit(fd, peer.uid()),
+                Received::End => {}
+                Received::Request(bytes) => asked.push(Asked {
+                    fd,
+                    uid: peer.uid(),
+                    bytes,
+                }),
             }
         }
+        asked
     }
 
-    /// Admits a connection; where it is one too many, the oldest silent one is closed: of its own
-    /// user, or, when all places are taken, of any but root. A client that asks at once is served.
+    /// Admits a connection without a request. If there are too many, the oldest of them is closed:
+    /// one of the same user or, if all places are taken, of any user but root.
     fn admit(&mut self, fd: OwnedFd, uid: u32) {
         let own = self.asking.iter().filter(|client| client.uid == uid);
         let is_greedy = uid != 0 && own.count() >= MOST_ASKING_A_USER;
         let goes = match (is_greedy, self.asking.len() >= MOST_ASKING) {
             (true, _) => self.asking.iter().position(|client| client.uid == uid),
             (_, true) => match self.asking.iter().position(|client| client.uid != 0) {
-                // All are root's.
+                // All connections are root's.
                 None if uid == 0 => Some(0),
                 None => return,
                 found => found,
@@ -162,7 +192,7 @@ mod tests {
         clients.admit(socket(), 2);
         let until = clients.asking[0].until;
         assert!(until >= before + ASKING_PATIENCE && until <= Instant::now() + ASKING_PATIENCE);
-        // The time of the first is over; nothing has come from either.
+        // The first connection has timed out. Neither has sent anything.
         clients.asking[0].until = before;
         let (asked, _) = clients.take(&[false, false]);
         assert!(asked.is_empty());

@@ -1,4 +1,4 @@
-//! What the cores of a dataplane have counted: together, and each in short.
+//! Counts of a dataplane's cores: their sum, and a summary of each.
 
 use super::meter::Meter;
 use crate::config::Core;
@@ -6,7 +6,7 @@ use crate::engine::cores::Hub;
 use crate::engine::{CoreTally, Tally};
 use cofferdam_netstack::FLOW_GROUPS;
 
-/// What all cores have counted together, and each in short.
+/// Sum of the counts of all cores, and a summary of each core.
 pub(super) fn counted(hub: &Hub, cores: &[Core], meter: &Meter) -> (Tally, Vec<CoreTally>) {
     let all = hub.shown();
     let each = (0_u8..).zip(&all).map(|(core, tally)| CoreTally {

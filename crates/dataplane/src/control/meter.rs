@@ -1,11 +1,11 @@
-//! What the cores did in the last interval, from their counters.
+//! Activity of the cores in the last interval, from their counters.
 
 use crate::elastic::{CoreReading, Reading};
 use crate::engine::{Tally, cycles};
 use cofferdam_netstack::FLOW_GROUPS;
 use std::time::{Duration, Instant};
 
-/// Counters of a core when it was read last.
+/// Counters of a core at the previous reading.
 #[derive(Clone, Copy, Default)]
 struct Sample {
     busy_cycles: u64,
@@ -14,7 +14,7 @@ struct Sample {
     waited: u64,
 }
 
-/// Reads the counters, interval by interval.
+/// Meter that reads the counters in each interval.
 pub(super) struct Meter {
     interval: Duration,
     at: Instant,
@@ -25,7 +25,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Of `cores` cores.
+    /// A meter for `cores` cores.
     pub fn new(interval: Duration, cores: usize) -> Meter {
         Meter {
             interval,
@@ -37,18 +37,18 @@ impl Meter {
         }
     }
 
-    /// Time until the next reading is due.
+    /// Time until the next reading.
     pub fn left(&self) -> Duration {
         self.interval.saturating_sub(self.at.elapsed())
     }
 
-    /// What a packet waited before a core took it, in the last interval; zero without packets.
+    /// Time that a packet waited before a core took it, in the last interval; zero without packets.
     pub fn delay(&self, core: usize) -> Duration {
         self.delays.get(core).copied().unwrap_or_default()
     }
 
-    /// The interval since the last reading. The cores show their counters every 10 ms, so a busy
-    /// share is off by as much.
+    /// Reads the interval since the previous reading. The cores publish their counters every 10 ms,
+    /// and the error of a busy share corresponds to that time.
     pub fn read(&mut self, tallies: &[Tally]) -> Reading {
         self.read_at(Instant::now(), cycles(), tallies)
     }
@@ -69,7 +69,7 @@ impl Meter {
             let busy = after.busy_cycles.saturating_sub(before.busy_cycles) as f64;
             let count = after.packets.saturating_sub(before.packets).max(1) as f64;
             let queue = after.waited.saturating_sub(before.waited) as f64 / count;
-            // Turns without packets keep none waiting.
+            // Turns without packets delay none.
             let took = after.packet_cycles.saturating_sub(before.packet_cycles) as f64;
             let delay_ns = queue * took / count * passed_ns / passed_cycles;
             *before = after;
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(meter.delay(0), loaded.delay);
         assert_eq!(reading.cores[1], CoreReading::default());
         assert_eq!((reading.packets[5], reading.connections[5]), (2, 3));
-        // The next interval counts anew.
+        // The next interval starts from zero.
         let (at, cycles) = end(3);
         let reading = meter.read_at(at, cycles, &tallies);
         assert_eq!(reading.cores, [CoreReading::default(); 2]);

@@ -1,4 +1,4 @@
-//! Moving flow groups between cores, one at a time.
+//! Moves of flow groups between cores, one at a time.
 
 use crate::engine::Order;
 use crate::engine::cores::Hub;
@@ -7,7 +7,7 @@ use cofferdam_netstack::FLOW_GROUPS;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A flow group on its way.
+/// A flow group that is moving.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnItsWay {
     pub group: u8,
@@ -15,25 +15,25 @@ pub(super) struct OnItsWay {
     pub since: Instant,
 }
 
-/// The flow groups of one dataplane, as the control plane moves them.
+/// Flow groups of one dataplane and their moves.
 pub(super) struct Moves {
     hub: Arc<Hub>,
-    /// The flow group that is on its way.
+    /// The move in progress.
     current: Option<OnItsWay>,
 }
 
 impl Moves {
-    /// None is on its way.
+    /// Starts without a move.
     pub fn new(hub: Arc<Hub>) -> Moves {
         Moves { hub, current: None }
     }
 
-    /// The core that has a flow group, as last settled.
+    /// Core that has a flow group, or had it before the move in progress.
     pub fn owner(&self, group: u8) -> u8 {
         self.hub.owner(group)
     }
 
-    /// Moves a flow group to a core, and waits until it is there. Says where it was.
+    /// Moves a flow group to a core, and waits until it has arrived. Returns the core that had it.
     pub fn make(&mut self, group: u8, to: u8) -> Result<u8, String> {
         let count = self.hub.count();
         if group >= FLOW_GROUPS {
@@ -51,7 +51,7 @@ impl Moves {
                 ),
             });
         }
-        // Two at a time could take one group to two cores.
+        // Two moves at a time could take one group to two cores.
         let until = Instant::now() + MOVE_TURN;
         while let Some(other) = self.on_its_way() {
             if Instant::now() >= until {
@@ -78,7 +78,7 @@ impl Moves {
         Ok(from)
     }
 
-    /// Has a core fetch a flow group, and waits for nothing. None may be on its way.
+    /// Makes a core fetch a flow group, without waiting. No move may be in progress.
     pub fn begin(&mut self, group: u8, to: u8) -> Result<(), String> {
         self.current = Some(OnItsWay {
             group,
@@ -91,7 +91,7 @@ impl Moves {
         Ok(())
     }
 
-    /// The flow group that has not arrived yet, if any.
+    /// Move in progress, if there is one.
     pub fn on_its_way(&mut self) -> Option<OnItsWay> {
         let has_arrived = |m: &OnItsWay| self.hub.owner(m.group) == m.to;
         self.current.take_if(|m| has_arrived(m));

@@ -1,7 +1,7 @@
-//! Requests to attach that wait for their turn: each costs the control plane more than any other.
+//! Queue of requests to attach, each of which costs the control plane more than any other.
 //!
-//! Users take turns, so that no user's requests keep another's waiting; one request is served in a
-//! turn of the control plane, between all others' requests. A client that has hung up costs
+//! Users take turns, so that no user's requests delay another's. One request is served in a turn of
+//! the control plane, and all other requests before it. A client that has closed its socket costs
 //! nothing.
 
 use crate::tuning::control::{MOST_WAITING, MOST_WAITING_A_USER};
@@ -18,25 +18,31 @@ pub(super) struct AttachRequest {
     pub key: Option<String>,
 }
 
-/// All that wait, the oldest first.
+/// Pending requests, the oldest first.
 #[derive(Default)]
 pub(super) struct AttachQueue {
     waiting: VecDeque<AttachRequest>,
-    /// The user who was served last.
+    /// User of the request that was served last.
     last: Option<u32>,
 }
 
 impl AttachQueue {
-    /// Whether none waits.
+    /// Whether no request is pending.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Puts a request behind the others; gives it back when too many of its user wait, or too many
-    /// at all.
+    /// Appends a request. Returns it if too many requests are pending, of its user or in total.
     pub fn push(&mut self, request: AttachRequest) -> Result<(), AttachRequest> {
+        if has_hung_up(&request.fd) {
+            return Ok(());
+        }
         if self.is_full(request.uid) {
-            self.waiting.retain(|other| !has_hung_up(&other.fd));
+            // At a user's own limit only its own requests matter, so that a flood of them costs no
+            // more.
+            let is_greedy = self.is_greedy(request.uid);
+            let is_meant = |uid: u32| !is_greedy || uid == request.uid;
+            (self.waiting).retain(|other| !is_meant(other.uid) || !has_hung_up(&other.fd));
         }
         if self.is_full(request.uid) {
             return Err(request);
@@ -46,12 +52,17 @@ impl AttachQueue {
     }
 
     fn is_full(&self, uid: u32) -> bool {
-        let own = self.waiting.iter().filter(|other| other.uid == uid);
-        let is_greedy = uid != 0 && own.count() >= MOST_WAITING_A_USER;
-        is_greedy || self.waiting.len() >= MOST_WAITING
+        self.is_greedy(uid) || self.waiting.len() >= MOST_WAITING
     }
 
-    /// The oldest request of the user whose turn it is, and whose client is still there.
+    /// Whether a user other than root has as many requests pending as one user may.
+    fn is_greedy(&self, uid: u32) -> bool {
+        let own = self.waiting.iter().filter(|other| other.uid == uid);
+        uid != 0 && own.count() >= MOST_WAITING_A_USER
+    }
+
+    /// Takes the oldest request of the user whose turn it is. Drops requests of clients that have
+    /// closed their socket.
     pub fn next(&mut self) -> Option<AttachRequest> {
         while let Some(uid) = self.next_user() {
             let place = self.waiting.iter().position(|other| other.uid == uid)?;
@@ -64,8 +75,8 @@ impl AttachQueue {
         None
     }
 
-    /// The user with the next higher number than the last one's; behind the highest comes the
-    /// lowest.
+    /// User whose turn it is: the next higher number after the last user's, and the lowest one
+    /// after the highest.
     fn next_user(&self) -> Option<u32> {
         let users = self.waiting.iter().map(|request| request.uid);
         let last = self.last;
@@ -109,7 +120,7 @@ mod tests {
             assert!(queue.push(request).is_ok());
             ends.push(end);
         }
-        // The first two of user 9 have gone.
+        // The first two clients of user 9 have closed their sockets.
         ends.drain(..2);
         let order: Vec<(u32, u32)> = std::iter::from_fn(|| queue.next())
             .map(|request| (request.uid, request.version))
@@ -134,7 +145,7 @@ mod tests {
         assert!(push(7) && push(0));
         let accepted = (0..MOST_WAITING).filter(|_| push(0)).count();
         assert_eq!(accepted, MOST_WAITING - MOST_WAITING_A_USER - 2);
-        // What has hung up takes no place.
+        // Closed clients take no place.
         drop(ends);
         let (request, _end) = request(9, 1);
         assert!(queue.push(request).is_ok());

@@ -1,5 +1,5 @@
-//! Carries out what the planner of elastic cores decides: one flow group after the other, and
-//! never for so long that a client of the control plane waits for it.
+//! Execution of the elastic cores' plans: one flow group after the other, for a bounded time in
+//! each turn, so that no client of the control plane waits for it.
 
 use super::moves::Moves;
 use crate::config::Elastic;
@@ -9,15 +9,15 @@ use crate::tuning::control::{MOVE_BUDGET, MOVE_LOOK, MOVE_PATIENCE};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The planner, and the plan that is carried out.
+/// The planner, and the plan in progress.
 pub(super) struct Scaler {
     planner: Planner,
     start: Instant,
-    /// What the moves are for, and those that have not begun.
+    /// Purpose of the plan, and its moves that have not begun.
     plan: Option<(Change, VecDeque<Move>)>,
     /// The move that has begun.
     current: Option<Move>,
-    /// It takes too long, and that was reported.
+    /// Whether the move takes too long and was reported.
     is_stuck: bool,
     last: Option<(String, Instant)>,
     counts: Counts,
@@ -25,7 +25,7 @@ pub(super) struct Scaler {
 }
 
 impl Scaler {
-    /// For cores that take `connections` each.
+    /// A scaler for cores of `connections` each.
     pub fn new(settings: Elastic, connections: u32) -> Scaler {
         Scaler {
             planner: Planner::new(settings, connections),
@@ -39,7 +39,7 @@ impl Scaler {
         }
     }
 
-    /// As status and metrics show it.
+    /// State for status and metrics.
     pub fn status(&self) -> Status {
         Status {
             least_cores: self.settings.least_cores,
@@ -50,12 +50,12 @@ impl Scaler {
         }
     }
 
-    /// Whether moves wait to be made or seen to.
+    /// Whether a plan is in progress.
     pub fn is_at_work(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// A flow group was moved by hand: the plan leaves it where it is.
+    /// Records a move by request. The plan leaves the group where it is.
     pub fn moved_by_hand(&mut self, group: u8) {
         self.planner.moved(group, self.start.elapsed());
         if let Some((_, moves)) = &mut self.plan {
@@ -64,13 +64,13 @@ impl Scaler {
     }
 
     fn decide(&mut self, why: String) {
-        // The same again is no news.
+        // A repeated decision is not recorded again.
         if self.last.as_ref().is_none_or(|(last, _)| *last != why) {
             self.last = Some((why, Instant::now()));
         }
     }
 
-    /// All moves are done.
+    /// Records that all moves are done.
     fn finish(&mut self, change: Change) {
         let count = match change {
             Change::Add(_) => &mut self.counts.cores_added,
@@ -87,7 +87,7 @@ impl Scaler {
         self.planner.settled(self.start.elapsed());
     }
 
-    /// Decides by the last interval, unless a plan is being carried out. `owners`: the core of each
+    /// Decides by the last interval, unless a plan is in progress. `owners` has the core of each
     /// flow group.
     pub fn consider(&mut self, reading: &Reading, owners: &[u8; GROUPS]) {
         if self.is_at_work() {
@@ -100,13 +100,13 @@ impl Scaler {
         }
     }
 
-    /// Moves the groups of a plan from now on.
+    /// Starts a plan.
     pub fn begin(&mut self, plan: Plan) {
         self.last = Some((plan.why, Instant::now()));
         self.plan = Some((plan.change, plan.moves.into()));
     }
 
-    /// Makes moves, one after the other, until the plan is done or this turn's time is over.
+    /// Makes moves until the plan is done or this turn's time is over.
     pub fn carry_on(&mut self, moves: &mut Moves, say: impl Fn(Notice)) {
         let until = Instant::now() + MOVE_BUDGET;
         while Instant::now() < until {
@@ -145,7 +145,7 @@ impl Scaler {
             }
             self.current = Some(next);
             if moves.begin(next.group, next.to).is_err() {
-                // It is ending.
+                // The dataplane is ending.
                 self.current = None;
                 self.give_up();
             }

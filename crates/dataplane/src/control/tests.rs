@@ -1,17 +1,25 @@
-//! The control plane over cores that do not run.
+//! The control plane over cores that only the test drives.
 
 use super::*;
+use crate::attach::root_socket;
 use crate::elastic::{Change, Move, Plan};
 use crate::engine::Engine;
+use crate::tuning::control::ACCEPT_AT_ONCE;
 use cofferdam_lab::fixtures::{CROWD, Crowd, time_limit};
 use cofferdam_xsk::{Memory, Pipe, Port, pipe};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// A control plane of an elastic dataplane, and its cores: only the test drives them.
+/// The control plane of an elastic dataplane, and its cores.
 fn control(folder: &Path) -> (Control, Vec<Engine<Pipe>>) {
     let text = format!(
         "metrics = \"127.0.0.1:0\"\nsocket = \"{}\"\n[device]\nname = \"none\"\n[network]\naddresses = [\"10.0.0.9/24\"]\n\
@@ -63,11 +71,110 @@ fn a_socket_path_with_a_file_is_refused_and_the_file_stays() {
     assert!(refused.contains("exists and is not a socket"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).expect("there"), "precious");
     std::fs::remove_file(&path).expect("removed");
-    // Nor is another daemon's socket taken, which is of another type.
+    // The socket of another daemon has another type, and stays too.
     let _agent = std::os::unix::net::UnixListener::bind(&path).expect("bound");
     let refused = Door::open(&path).err().expect("refused").to_string();
     assert!(refused.contains("another process listens"), "{refused}");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+}
+
+/// Connects to a control socket and sends a request; `None` if the backlog is full.
+fn ask(path: &Path, request: &str) -> Option<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+    let fd = fd.expect("a socket");
+    let address = UnixAddr::new(path).expect("an address");
+    match connect(fd.as_raw_fd(), &address) {
+        Err(Errno::EAGAIN) => return None,
+        outcome => outcome.expect("connected"),
+    }
+    let sent = send(fd.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL);
+    sent.expect("sent");
+    Some(fd)
+}
+
+fn answer_of(fd: &OwnedFd) -> Option<String> {
+    let mut bytes = vec![0; 64 << 10];
+    let len = recv(fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT).ok()?;
+    bytes.truncate(len);
+    String::from_utf8(bytes).ok()
+}
+
+/// Runs `body` on a thread of a user without rights.
+fn as_nobody<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    let body = || {
+        let nobody = 65_534;
+        // SAFETY: the bare system call changes this thread alone.
+        let outcome = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) };
+        assert_eq!(outcome, 0);
+        body()
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().expect("no panic"))
+}
+
+/// Fills the backlog with requests to attach whose client has closed its socket. Returns their
+/// number.
+fn flood(path: &Path) -> usize {
+    let request = attach_request("evil");
+    as_nobody(|| std::iter::from_fn(|| ask(path, &request)).count())
+}
+
+fn attach_request(application: &str) -> String {
+    format!(
+        "{{\"attach\": {{\"version\": {INTERFACE_VERSION}, \"application\": \"{application}\"}}}}"
+    )
+}
+
+/// Promise 71.
+#[test]
+fn an_attach_flood_costs_root_no_turn_and_others_few() {
+    time_limit(Duration::from_secs(60), || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let everybody = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), everybody).expect("set");
+        let (mut control, _engines) = control(folder.path());
+        let path = folder.path().join("dataplane.sock");
+        let backlog = flood(&path);
+        assert!(ask(&path, "").is_none(), "its backlog is full");
+        // Root has a socket of its own.
+        let of_root = ask(&root_socket(&path), "{\"status\": {}}").expect("room");
+        control.turn();
+        let answer = answer_of(&of_root).expect("an answer in the same turn");
+        assert!(answer.starts_with("{\"status\""), "{answer}");
+        // The work of a turn is bounded.
+        assert_eq!(flood(&path), ACCEPT_AT_ONCE.min(backlog));
+        // Another user's application is served after the requests before it.
+        control.turn();
+        let honest = ask(&path, &attach_request("unknown")).expect("room");
+        let most = backlog.div_ceil(ACCEPT_AT_ONCE) + 1;
+        let mut answer = None;
+        for _ in 0..most {
+            flood(&path);
+            control.turn();
+            answer = answer.or_else(|| answer_of(&honest));
+        }
+        let answer = answer.unwrap_or_else(|| panic!("no answer in {most} turns"));
+        assert!(answer.contains("has no application 'unknown'"), "{answer}");
+    });
+}
+
+#[test]
+fn other_users_cannot_open_the_socket_of_root() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), everybody).expect("set");
+    let (control, _engines) = control(folder.path());
+    let path = folder.path().join("dataplane.sock");
+    let refused = as_nobody(|| {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+        let address = UnixAddr::new(&root_socket(&path)).expect("an address");
+        connect(fd.expect("a socket").as_raw_fd(), &address)
+    });
+    assert_eq!(refused, Err(Errno::EACCES));
+    drop(control);
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 0, "both files are removed");
 }
 
 /// Promise 71.
@@ -93,7 +200,7 @@ fn beside_a_crowd() {
             slowest = slowest.max(start.elapsed());
             assert!(scrape(address).contains("cofferdam_dataplane_"));
         }
-        // It ends with all of them there.
+        // The control plane ends while all of them are connected.
         let start = Instant::now();
         stop.store(true, Ordering::Relaxed);
         control.join().expect("no panic").expect("it ends");
@@ -162,7 +269,7 @@ fn a_stuck_move_is_reported_once_delays_no_client_and_is_not_tried_again() {
     begin(&mut control, plan(5..15));
     let notices = Mutex::new(Vec::new());
     let until = Instant::now() + Duration::from_secs(20);
-    // No core runs: the first group never arrives.
+    // No core runs, so that the first group never arrives.
     while notices.lock().expect("no panic").is_empty() {
         assert!(Instant::now() < until, "nothing is reported");
         control.look_at_load(|notice| notices.lock().expect("no panic").push(notice));
@@ -179,7 +286,7 @@ fn a_stuck_move_is_reported_once_delays_no_client_and_is_not_tried_again() {
     assert!(why.is_some_and(|why| why.contains("flow group 5 is stuck on its way to core 1")));
     let error = control.move_group(9, 1).expect_err("one at a time");
     assert!(error.contains("flow group 5 is still moving to"), "{error}");
-    // Moves resume when the group is there; the rest of the plan is given up.
+    // Moves continue when the group has arrived. The rest of the plan is dropped.
     turns(&mut engines);
     assert!(control.moves.on_its_way().is_none());
     control.look_at_load(|notice| panic!("{notice:?}"));

@@ -1,19 +1,19 @@
-//! What the control plane reports as soon as it changes: the devices' links, and offences.
+//! Changes that the control plane reports at once: the devices' links, and offences.
 
 use crate::engine::Tally;
 use crate::notice::Notice;
 use cofferdam_xsk::{LinkState, PortError, link_state};
 
-/// A device's link, as last reported.
+/// Last reported state of a device's link.
 pub(super) struct DeviceWatch {
     name: String,
-    /// Index of the device; 0 when it is none of the kernel's.
+    /// Index of the device; 0 if the kernel has none.
     index: u32,
     link: LinkState,
 }
 
 impl DeviceWatch {
-    /// Of a device that was opened, so that it is there; one that is down is reported at once.
+    /// Watches a device that was opened. A device that is down is reported at once.
     pub fn new(name: String, index: u32) -> DeviceWatch {
         DeviceWatch {
             name,
@@ -22,10 +22,10 @@ impl DeviceWatch {
         }
     }
 
-    /// Reports a change.
+    /// Reports a change of the link.
     ///
     /// # Errors
-    /// [`PortError::Gone`] when the device is gone.
+    /// [`PortError::Gone`] if the device is gone.
     pub fn look(&mut self, say: impl Fn(Notice)) -> Result<(), PortError> {
         let link = match self.index {
             0 => LinkState::Up,
@@ -45,14 +45,14 @@ impl DeviceWatch {
     }
 }
 
-/// How many offences were reported.
+/// Number of reported offences.
 #[derive(Default)]
 pub(super) struct OffenceWatch {
     reported: u64,
 }
 
 impl OffenceWatch {
-    /// Reports applications that broke the rules: one notice for all since the last.
+    /// Reports applications that broke the rules, with one notice for all since the previous one.
     pub fn look(&mut self, tally: Tally, say: impl Fn(Notice)) {
         let count = tally.offences.saturating_sub(self.reported);
         if let (1.., Some(last)) = (count, tally.last_offence) {

@@ -1,10 +1,11 @@
-//! The applications' batched calls: each is checked, then done.
+//! Batched calls of the applications. Each is checked, then executed.
 
 use super::Engine;
 use super::buffers::mark;
 use super::domain::Domain;
 use super::held::Holding;
 use super::offence::Offence;
+use super::owners::Owner;
 use crate::abi::{self, Call, Condition, Ending, Sharing};
 use crate::handle;
 use crate::policy::Transport;
@@ -15,7 +16,7 @@ use cofferdam_xsk::Port;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A connection that is to be opened, and whose port is still looked for.
+/// A connection that is to be opened, while the search for its port continues.
 pub(super) struct Unfinished {
     remote: SocketAddr,
     cookie: u64,
@@ -24,7 +25,7 @@ pub(super) struct Unfinished {
 }
 
 impl<P: Port> Engine<P> {
-    /// Does what the applications have asked for; returns how many calls.
+    /// Executes the applications' calls. Returns their number.
     pub(super) fn take_calls(&mut self, now: Time) -> usize {
         let (mut done, mut cleaned_up) = (0, 0);
         for place in 0..MOST_APPLICATIONS as u8 {
@@ -48,8 +49,8 @@ impl<P: Port> Engine<P> {
         done + cleaned_up
     }
 
-    /// What an application is ended for on this core that has ended elsewhere: an offence that no
-    /// core has seen counts on the first.
+    /// Reason for which an application that has ended elsewhere ends on this core. An offence that
+    /// no core has seen counts on the first.
     fn reason_of(&self, domain: &Domain) -> Offence {
         match domain.life().offence() {
             Some(Offence::Bell) if self.cores.id() == 0 => Offence::Bell,
@@ -65,7 +66,7 @@ impl<P: Port> Engine<P> {
         let many = self.cores.is_many();
         let mut left = waiting;
         if many {
-            // A call may become a message to another core, and none is lost.
+            // A call may become a message to another core, and no message may be lost.
             left = left.min(self.cores.room());
         }
         let mut done = 0;
@@ -199,7 +200,7 @@ impl<P: Port> Engine<P> {
                     }
                 }
             }
-            // Each may come after the end that the application has not heard of.
+            // These calls may follow an end that the application has not read yet.
             Call::Shutdown { handle } => {
                 if let Some(connection) = self.own(place, handle)? {
                     let _ = self.stack.shutdown(now, connection);
@@ -243,18 +244,18 @@ impl<P: Port> Engine<P> {
                     if has_room {
                         self.pools.timers.give(domain.client());
                     }
-                    // Too early is better than never.
+                    // Without a place the timer fires at once: early is better than never.
                     self.tally.timers_refused += 1;
                     domain.deliver(Condition::Timer { cookie });
                 }
             }
-            // Behind all calls that were made where the group was before.
+            // The call follows all calls that were made where the group was before.
             Call::Passed { group } => domain.deliver(Condition::Settled { group }),
         }
         Ok(())
     }
 
-    /// The connection with this handle: `None` when it has ended.
+    /// Connection with this handle; `None` if it has ended.
     pub(super) fn own(&mut self, place: u8, handle: u64) -> Result<Option<ConnectionId>, Offence> {
         let found = self.local(handle);
         let owner = found.and_then(|connection| self.owners.get_mut(connection));
@@ -268,7 +269,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// The connection of this core's stack that applications know by this name.
+    /// Connection of this core's stack with this name.
     pub(super) fn local(&self, handle: u64) -> Option<ConnectionId> {
         let connection = handle::connection(handle);
         if handle::core(handle) == self.cores.id() && self.owners.has(connection, handle) {
@@ -280,7 +281,7 @@ impl<P: Port> Engine<P> {
         self.cores.guest(handle)
     }
 
-    /// The name of a connection that this core's stack has just opened.
+    /// Name of a connection that this core's stack has just opened.
     pub(super) fn name(&self, connection: ConnectionId) -> u64 {
         let group = self.stack.group_of(connection).unwrap_or_default();
         handle::of(self.cores.id(), group, connection)
@@ -294,7 +295,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Reports a connection as it is. One that has ended was reported by its end.
+    /// Reports the state of a connection. The end of a connection was reported already.
     fn report(&mut self, domain: &mut Domain, connection: Option<ConnectionId>) {
         let Some(connection) = connection else {
             return;
@@ -316,7 +317,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Opens a connection, or looks for a port of its own in the next turn again.
+    /// Opens a connection, or continues the search for its port in the next turn.
     fn resume(&mut self, now: Time, place: u8, domain: &mut Domain, mut unfinished: Unfinished) {
         let Unfinished {
             remote,
@@ -332,11 +333,11 @@ impl<P: Port> Engine<P> {
         if !domain.rights().connect {
             return domain.deliver(refused(Ending::Forbidden));
         }
-        if !self.pools.connections.take(domain.client()) {
-            self.tally.connections_refused += 1;
+        let client = domain.client();
+        if !self.take_connection_place(now, client, None, Some(&mut *domain)) {
             return domain.deliver(refused(Ending::NoRoom));
         }
-        // The first port is in the unit of the call.
+        // The unit of the call covers the first port.
         search.most = domain.units + 1;
         let connected = self.stack.connect_by(now, remote, cookie, search);
         domain.units = search.most.min(domain.units);
@@ -346,7 +347,8 @@ impl<P: Port> Engine<P> {
         match connected {
             Ok(Some(connection)) => {
                 let handle = self.name(connection);
-                self.owners.set(connection, handle, place, cookie);
+                let owner = Owner::new(handle, place, cookie, now);
+                self.owners.set(connection, owner);
                 self.stack.set_reader(connection, place);
                 let _ = self.stack.set_options(now, connection, options);
                 domain.account.open(0);

@@ -1,4 +1,4 @@
-//! An application as the loop sees it: what it holds and what it may do.
+//! State of an application in the loop: its resources and its rights.
 
 use super::account::Account;
 use super::calls::Unfinished;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 ///
 /// [`Bell::start`]: crate::ringer::Bell::start
 pub(crate) struct Domain {
-    /// Its place among the applications of the configuration.
+    /// Index of the application in the configuration.
     client: u8,
     name: String,
     inside: Inside,
     rights: Rights,
     life: Arc<Life>,
     offence: Option<Offence>,
-    /// What its fault was, in words.
+    /// Description of its fault.
     fault: Option<String>,
     protection: Protection,
     pub(super) held: Held,
@@ -36,19 +36,19 @@ pub(crate) struct Domain {
     seat: Seat,
     /// Units of work that may still be done for it in this turn.
     pub(super) units: u32,
-    /// A call that the next turn goes on with, before those behind it.
+    /// A call that the next turn continues, before the calls behind it.
     pub(super) unfinished: Option<Unfinished>,
-    /// How far its end is.
+    /// Progress of its end.
     pub(super) ending: EndingStep,
 }
 
-/// How far the end of an application is.
+/// Progress of an application's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum EndingStep {
-    /// Addresses, timers and frames are still its own.
+    /// The application still has its addresses, timers and frames.
     #[default]
     Begins,
-    /// Of the connections' table the places up to this one were looked through.
+    /// Connections in the places before this one are reset.
     Resets(usize),
 }
 
@@ -84,49 +84,49 @@ impl Domain {
         }
     }
 
-    /// Work was done for it.
+    /// Counts units of work.
     #[inline]
     pub(super) fn spend(&mut self, units: u32) {
         self.units = self.units.saturating_sub(units);
     }
 
-    /// Its place among the applications of the configuration.
+    /// Index of the application in the configuration.
     pub fn client(&self) -> u8 {
         self.client
     }
 
-    /// Its name in the configuration.
+    /// Name of the application in the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its place in every core's table.
+    /// Place of the application in every core's table.
     #[inline]
     pub fn seat(&self) -> &Seat {
         &self.seat
     }
 
-    /// What it may do.
+    /// Rights of the application.
     pub fn rights(&self) -> &Rights {
         &self.rights
     }
 
-    /// Whether it lives, on all cores.
+    /// State that its domains on all cores share.
     pub fn life(&self) -> &Life {
         &self.life
     }
 
-    /// What it is ended for on this core, if for anything.
+    /// Offence for which it is ended on this core.
     pub fn offence(&self) -> Option<Offence> {
         self.offence
     }
 
-    /// Whether it is being cleaned up.
+    /// Whether the application is being cleaned up.
     pub fn is_leaving(&self) -> bool {
         self.offence.is_some()
     }
 
-    /// Marks it for clean-up; the first reason stays.
+    /// Ends the application for an offence. The first offence stays.
     pub fn terminate(&mut self, offence: Offence) {
         self.offence.get_or_insert(offence);
         if offence != Offence::Gone {
@@ -134,7 +134,7 @@ impl Domain {
         }
     }
 
-    /// Marks it for clean-up for a fault; the first reason stays.
+    /// Ends the application for a fault. The first offence stays.
     pub fn terminate_faulty(&mut self, fault: String) {
         if self.offence.is_none() {
             self.fault = Some(fault);
@@ -142,23 +142,23 @@ impl Domain {
         self.terminate(Offence::Fault);
     }
 
-    /// Why it is ended, in words.
+    /// Reason of the end, as text.
     pub fn reason(&self) -> Option<String> {
         let offence = self.offence?;
         Some(self.fault.clone().unwrap_or_else(|| offence.to_string()))
     }
 
-    /// How it is kept apart from the dataplane.
+    /// Separation of the application from the dataplane.
     pub fn protection(&self) -> Protection {
         self.protection
     }
 
-    /// Whether it runs behind protection keys, on the loop's thread.
+    /// Whether the application runs behind protection keys, on the loop's thread.
     pub fn is_guest(&self) -> bool {
         self.protection == Protection::Pkey
     }
 
-    /// It is kept apart like this.
+    /// Sets the separation of the application.
     pub fn set_protection(&mut self, protection: Protection) {
         self.protection = protection;
     }
@@ -168,9 +168,15 @@ impl Domain {
         &mut self.inside.end
     }
 
-    /// Starts what keeps the loop from paying for its bell; see [`crate::ringer::Bell::start`].
+    /// Starts the thread that rings costly bells; see [`crate::ringer::Bell::start`].
     pub fn start_bell(&self, offend: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.inside.bell.start(offend)
+    }
+
+    /// Bell of the application.
+    #[cfg(test)]
+    pub fn bell(&self) -> &crate::ringer::Bell {
+        &self.inside.bell
     }
 
     /// See [`Inside::discard_at_end`].
@@ -178,17 +184,17 @@ impl Domain {
         self.inside.discard_at_end();
     }
 
-    /// Says that the loop sleeps, or not; true when no call waits.
+    /// Publishes whether the loop sleeps. Returns true if no call is pending.
     pub fn sleep(&self, sleeps: bool) -> bool {
         self.inside.end.sleep(sleeps) && self.unfinished.is_none()
     }
 
-    /// Whether it has conditions still to read.
+    /// Whether the application has unread conditions.
     pub fn is_behind(&self) -> bool {
         self.inside.end.unread() > 0
     }
 
-    /// Hands a condition over; it waits when the ring is full.
+    /// Delivers a condition. If the ring is full, the condition is buffered.
     #[inline(always)]
     pub fn deliver(&mut self, condition: Condition) {
         self.hand_over(&Entry::from(condition));
@@ -211,8 +217,8 @@ impl Domain {
         self.overflow.push_back(*entry);
     }
 
-    /// Shows it the conditions delivered so far, and wakes it when it sleeps. True when it was
-    /// woken.
+    /// Publishes the conditions so far, and wakes the application if it sleeps. Returns whether it
+    /// was woken.
     pub fn publish(&mut self) -> bool {
         while !self.overflow.is_empty() && !self.is_leaving() {
             match self.inside.end.room() {
@@ -232,7 +238,7 @@ impl Domain {
         woken
     }
 
-    /// The address of a range of the application's memory; `None` when it lies outside.
+    /// Address of a range of the application's memory; `None` if it lies outside.
     pub fn range(&self, offset: u64, len: u32) -> Option<*const u8> {
         let end = offset.checked_add(u64::from(len))?;
         if end > self.inside.area.len() as u64 {
@@ -242,8 +248,8 @@ impl Domain {
         Some(unsafe { self.inside.area.base().as_ptr().add(offset as usize) })
     }
 
-    /// Puts received bytes of `frame` where the application can read them: in place, or in a
-    /// frame of its own. `None` when it holds all it may: then the frame is still the caller's.
+    /// Makes received bytes of `frame` readable for the application, in place or in a frame of its
+    /// own. `None` if it has all the frames it may: the caller keeps the frame.
     pub fn hold(
         &mut self,
         memory: &mut Memory,
@@ -269,7 +275,8 @@ impl Domain {
         Some((place.0, u64::from(place.0.0) * frame_bytes + place.1 as u64))
     }
 
-    /// Takes a frame back; what it held, `Nothing` when the application did not have it.
+    /// Takes a frame from the application. Returns its content; `Nothing` if the application did
+    /// not have it.
     pub fn release(&mut self, memory: &mut Memory, frame: u32) -> Holding {
         let held = self.held.release(frame);
         if held != Holding::Nothing {
@@ -279,7 +286,7 @@ impl Domain {
         held
     }
 
-    /// Takes all frames back.
+    /// Takes all frames from the application.
     pub fn release_all(&mut self, memory: &mut Memory) {
         if self.held.count() > 0 {
             for frame in 0..self.held.frames() {
@@ -290,11 +297,11 @@ impl Domain {
     }
 }
 
-/// What of the dataplane's tables one application may use.
+/// Share of one application in the dataplane's tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub frames: u32,
     pub ranges: u32,
-    /// Datagrams that wait to be sent, of all applications.
+    /// Datagrams of all applications that may be pending.
     pub datagrams: u32,
 }

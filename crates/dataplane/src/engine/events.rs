@@ -1,4 +1,4 @@
-//! The stack's events, given to the application that each belongs to.
+//! Delivery of the stack's events to the applications.
 
 use super::Engine;
 use super::bounds::{Bound, Kind};
@@ -10,7 +10,7 @@ use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, ListenerId, Tim
 use cofferdam_xsk::Port;
 
 impl<P: Port> Engine<P> {
-    /// Hands out all events; returns how many.
+    /// Delivers all events. Returns their number.
     pub(super) fn deliver(&mut self, now: Time) -> usize {
         let mut delivered = 0;
         while let Some(event) = self.stack.poll_event() {
@@ -65,6 +65,7 @@ impl<P: Port> Engine<P> {
             } => {
                 let domain = self.deliver_to_owner(connection, |cookie, owner| {
                     owner.ranges -= ranges;
+                    owner.record_progress(now);
                     let limit_bytes = owner.sent_bytes + u64::from(window_bytes);
                     Condition::Sent {
                         cookie,
@@ -109,7 +110,7 @@ impl<P: Port> Engine<P> {
                     });
                 }
             }
-            // The rings have no condition for it: urgent data is data like other (RFC 6093).
+            // The rings have no such condition: urgent data is treated as other data (RFC 6093).
             Event::Urgent { .. } => {}
             Event::UdpSent { udp, cookie, token } => {
                 let (place, generation, token) = unmark(token);
@@ -138,7 +139,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Delivers a condition to the owner of a connection; the owner's domain.
+    /// Delivers a condition to the owner of a connection, and returns its domain.
     fn deliver_to_owner(
         &mut self,
         connection: ConnectionId,
@@ -159,19 +160,17 @@ impl<P: Port> Engine<P> {
         remote: std::net::SocketAddr,
     ) {
         let Some(bound) = self.bounds.next(index, listener) else {
-            // Its listener has gone meanwhile; so has the peer, then.
+            // The listener was closed meanwhile, so that the peer is rejected.
             let _ = self.stack.reject(now, connection);
             return;
         };
         let domain = self.domains.get_mut(bound.domain);
         let client = domain.map_or(0, |domain| domain.client());
-        if !self.pools.connections.take(client) {
-            self.tally.connections_refused += 1;
+        if !self.take_connection_place(now, client, Some(remote.ip()), None) {
             let _ = self.stack.reject(now, connection);
             return;
         }
-        let handle = self.name(connection);
-        self.owners.set(connection, handle, bound.domain, 0);
+        let handle = self.own_opened(now, (client, bound.domain), connection, remote.ip());
         self.stack.set_reader(connection, bound.domain);
         if let Some(domain) = self.domains.get_mut(bound.domain) {
             domain.account.open(0);
@@ -184,16 +183,16 @@ impl<P: Port> Engine<P> {
     }
 
     fn received(&mut self, now: Time, connection: ConnectionId, chunk: Chunk) {
-        let owner = self
-            .owners
-            .get_mut(connection)
-            .map(|o| (o.domain, o.cookie, o.handle));
+        let owner = self.owners.get_mut(connection).map(|owner| {
+            owner.record_progress(now);
+            (owner.domain, owner.cookie, owner.handle)
+        });
         let len = chunk.len;
         let place = owner.and_then(|(domain, _, handle)| {
             self.place(chunk, domain, Holding::Segment { handle, len })
         });
         let (Some((domain, cookie, handle)), Some((frame, offset))) = (owner, place) else {
-            // Its application is leaving.
+            // The application is being cleaned up.
             let _ = self.stack.abort(now, connection);
             return self.free(chunk);
         };
@@ -208,8 +207,8 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Puts received bytes where an application can read them: frame and place in its inbox. When
-    /// it has all the frames it may, its TCP connections' windows are closed.
+    /// Makes received bytes readable for an application. Returns frame and offset in its inbox. An
+    /// application that gets its last frame closes the windows of its TCP connections.
     fn place(&mut self, chunk: Chunk, reader: u8, what: Holding) -> Option<(u32, u64)> {
         let (frame, start) = buffer_place(chunk.buffer);
         let start = start + chunk.offset as usize;

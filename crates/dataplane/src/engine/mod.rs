@@ -1,8 +1,9 @@
-//! The loop of one core, in IX's order: reclaim transmit buffers, take the applications' calls,
-//! run timers, poll at most B packets, process them, hand out event conditions, and send all at
-//! once. Run to completion: nothing is queued between the stages.
+//! The loop of one core, in IX's order: reclaim transmit buffers, take the applications' calls, run
+//! timers, poll at most B packets, process them, deliver event conditions, and send everything at
+//! once. It runs to completion: nothing is queued between the stages.
 //!
-//! Batching is adaptive: a batch is what waits, at most B; nothing waits for a batch to fill.
+//! Batching is adaptive: a batch is the pending packets, at most B. No packet waits for a batch to
+//! fill.
 
 mod account;
 mod binding;
@@ -15,6 +16,7 @@ mod domain;
 mod domains;
 mod ending;
 mod events;
+mod eviction;
 mod held;
 mod idle;
 mod life;
@@ -24,6 +26,7 @@ mod offence;
 mod options;
 mod order;
 mod owners;
+mod peers;
 mod protection;
 mod seats;
 mod sending;
@@ -83,19 +86,21 @@ pub struct Engine<P> {
     orders: Receiver<Order>,
     cores: Cores,
     maker: Maker,
-    /// When the counters were shown last.
+    /// Time at which the counters were last published.
     shown_at: Time,
+    /// Places of the table of connections that this turn's evictions may still look at.
+    eviction_places_left: u32,
 }
 
 impl<P: Port> Engine<P> {
-    /// One turn of the loop; true when there was anything to do. `inline` runs an application of
-    /// this process between the conditions and the sending.
+    /// Runs one turn of the loop. Returns whether there was any work. `inline` runs an application
+    /// of this process between the conditions and the sending.
     #[inline]
     pub fn turn(&mut self, mut inline: impl FnMut() -> bool) -> bool {
         self.turn_with(|_| inline())
     }
 
-    /// As [`Engine::turn`], for an application of this process that is seen by its domain.
+    /// Runs a turn as [`Engine::turn`] does, and passes `inline` the applications.
     #[inline]
     pub(crate) fn turn_with(&mut self, mut inline: impl FnMut(&mut Domains) -> bool) -> bool {
         let mut stages = self.tally.start();
@@ -103,6 +108,7 @@ impl<P: Port> Engine<P> {
         stages.end(Stage::Reclaim);
 
         let now = self.clock.now();
+        self.start_evictions();
         let mut work = self.take_orders() + self.take_calls(now);
         stages.end(Stage::Calls);
 
@@ -117,7 +123,7 @@ impl<P: Port> Engine<P> {
         self.process(now, got);
         if self.cores.is_many() {
             work += self.take_messages(now);
-            // Others need not wait for the end of this turn.
+            // Other cores need not wait for the end of this turn.
             self.cores.publish();
         }
         stages.end(Stage::Process);
@@ -126,7 +132,7 @@ impl<P: Port> Engine<P> {
         self.publish();
         stages.end(Stage::Conditions);
 
-        // What the application answers goes out with this turn's packets.
+        // Answers of the application are sent with this turn's packets.
         if inline(&mut self.domains) {
             work += 1 + self.take_calls(now);
             self.deliver(now);
@@ -162,7 +168,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Hands a packet to the stack.
+    /// Passes a packet to the stack.
     #[inline]
     fn take_packet(&mut self, now: Time, received: Received) {
         let Received { interface, packet } = received;
@@ -183,7 +189,7 @@ impl<P: Port> Engine<P> {
 
     fn take_orders(&mut self) -> usize {
         let mut taken = 0;
-        // One atomic load when there is none.
+        // Without an order this is one atomic load.
         while let Ok(order) = self.orders.try_recv() {
             taken += 1;
             match order {
@@ -195,7 +201,7 @@ impl<P: Port> Engine<P> {
         taken
     }
 
-    /// Runs until `stop`; the applications are other processes.
+    /// Runs until `stop`, for applications that are other processes.
     pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let worked = self.turn(|| false);
@@ -203,7 +209,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Shows the counters, and sleeps when nothing has happened for long enough.
+    /// Publishes the counters, and sleeps after long enough without work.
     pub fn rest(&mut self, worked: bool) {
         let now = self.clock.now();
         if self.options.yields && self.domains.iter().any(Domain::is_behind) {
@@ -220,7 +226,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// The ports, one on each device, to ask them for facts.
+    /// Ports, one on each device, for their facts.
     pub fn ports(&self) -> impl Iterator<Item = &P> {
         self.link.ports()
     }

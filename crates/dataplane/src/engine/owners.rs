@@ -1,87 +1,147 @@
-//! Which application has which connection, and how much of its memory the stack refers to.
+//! Owners of the connections, and the memory of their applications that the stack refers to.
 
-use cofferdam_netstack::ConnectionId;
+use super::peers::{PeerBucket, PeerCounts};
+use cofferdam_netstack::{ConnectionId, Time};
+use std::hash::RandomState;
 
-/// A connection's owner.
+/// Owner of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Owner {
-    /// The connection's name in the stack; 0 when the place is free.
+    /// Name of the connection in the stack; 0 if the place is free.
     id: u64,
-    /// Its name for applications and other cores.
+    /// Name of the connection for applications and other cores.
     pub handle: u64,
-    pub domain: u8,
     pub cookie: u64,
-    /// Bytes handed to the stack since it opened.
+    /// Bytes handed to the stack since the connection opened.
     pub sent_bytes: u64,
     /// Ranges of its application's memory that the stack refers to.
     pub ranges: u32,
+    /// Time of the last progress, in milliseconds of the loop's clock. Progress is received data, or
+    /// acknowledged data.
+    progress_ms: u32,
+    /// The peer that opened the connection; `None` if the application did.
+    peer: Option<PeerBucket>,
+    /// Place of the application.
+    pub domain: u8,
 }
 
 impl Owner {
-    pub fn sent(&mut self, bytes: u32) {
-        self.sent_bytes += u64::from(bytes);
-        self.ranges += 1;
-    }
-}
-
-/// All connections' owners, by place in the stack's table.
-pub(super) struct Owners(Vec<Owner>);
-
-impl Owners {
-    pub fn new(connections: u32) -> Owners {
-        Owners(vec![Owner::default(); connections as usize])
-    }
-
-    /// Gives a connection to an application.
-    pub fn set(&mut self, connection: ConnectionId, handle: u64, domain: u8, cookie: u64) {
-        let owner = Owner {
+    /// Owner of a connection that opens now.
+    pub fn new(handle: u64, domain: u8, cookie: u64, now: Time) -> Owner {
+        Owner {
             handle,
             domain,
             cookie,
+            progress_ms: milliseconds(now),
             ..Owner::default()
-        };
-        self.put(connection, owner);
+        }
     }
 
-    /// Gives a connection that came from another core to its owner.
-    pub fn put(&mut self, connection: ConnectionId, owner: Owner) {
-        if let Some(place) = self.0.get_mut(connection.slot() as usize) {
+    /// Marks the connection as opened by a peer.
+    pub fn opened_by(self, peer: PeerBucket) -> Owner {
+        Owner {
+            peer: Some(peer),
+            ..self
+        }
+    }
+
+    /// Counts bytes that the stack has taken.
+    pub fn count_sent(&mut self, bytes: u32) {
+        self.sent_bytes += u64::from(bytes);
+        self.ranges += 1;
+    }
+
+    /// Records that the connection has made progress.
+    #[inline]
+    pub fn record_progress(&mut self, now: Time) {
+        self.progress_ms = milliseconds(now);
+    }
+}
+
+/// The loop's clock in milliseconds. It wraps after 49 days.
+fn milliseconds(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
+}
+
+/// Owners of all connections, by place in the stack's table.
+pub(super) struct Owners {
+    places: Vec<Owner>,
+    peers: PeerCounts,
+    /// Place where the next search for a resting connection begins.
+    hand: usize,
+}
+
+/// A search for a connection that may be evicted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RestingSearch {
+    /// Applications whose connections count: bit n for place n.
+    pub domains: u32,
+    /// The peer that wants a place; `None` if the application wants it.
+    pub newcomer: Option<PeerBucket>,
+    pub now: Time,
+    /// A connection with progress within this time is evicted only for a peer that has fewer.
+    pub rest_ms: u32,
+    /// Connections that are compared, at most.
+    pub most_candidates: u32,
+}
+
+impl Owners {
+    /// A table with `connections` places. All cores of a dataplane hash peers in the same way.
+    pub fn new(connections: u32, hasher: RandomState) -> Owners {
+        Owners {
+            places: vec![Owner::default(); connections as usize],
+            peers: PeerCounts::new(hasher),
+            hand: 0,
+        }
+    }
+
+    /// The bucket in which a peer's connections to an application are counted.
+    pub fn bucket_of(&self, client: u8, peer: std::net::IpAddr) -> PeerBucket {
+        self.peers.bucket(client, peer)
+    }
+
+    /// Sets the owner of a connection.
+    pub fn set(&mut self, connection: ConnectionId, owner: Owner) {
+        if let Some(place) = self.places.get_mut(connection.slot() as usize) {
             let id = connection.to_bits();
             *place = Owner { id, ..owner };
+            self.peers.add(owner.peer);
         }
     }
 
     /// Whether a connection has this name.
     pub fn has(&self, connection: ConnectionId, handle: u64) -> bool {
-        let place = self.0.get(connection.slot() as usize);
+        let place = self.places.get(connection.slot() as usize);
         place.is_some_and(|o| o.id == connection.to_bits() && o.id != 0 && o.handle == handle)
     }
 
-    /// The owner of a connection; `None` when it has ended.
+    /// The owner of a connection; `None` if the connection has ended.
     pub fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut Owner> {
-        let place = self.0.get_mut(connection.slot() as usize)?;
+        let place = self.places.get_mut(connection.slot() as usize)?;
         (place.id == connection.to_bits() && place.id != 0).then_some(place)
     }
 
-    /// How many connections have an owner.
+    /// Number of connections that have an owner.
     #[cfg(test)]
-    pub fn of_all(&self) -> usize {
-        self.0.iter().filter(|o| o.id != 0).count()
+    pub fn count(&self) -> usize {
+        self.places.iter().filter(|o| o.id != 0).count()
     }
 
-    /// The names of all connections.
+    /// Names of all connections.
     #[cfg(test)]
     pub fn handles(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().filter(|o| o.id != 0).map(|o| o.handle)
+        self.places.iter().filter(|o| o.id != 0).map(|o| o.handle)
     }
 
-    /// Forgets a connection; what was known of it.
+    /// Forgets a connection and returns its owner.
     pub fn remove(&mut self, connection: ConnectionId) -> Option<Owner> {
-        self.get_mut(connection).map(std::mem::take)
+        let owner = self.get_mut(connection).map(std::mem::take)?;
+        self.peers.remove(owner.peer);
+        Some(owner)
     }
 
-    /// At most `most` connections of one application, found in at most `most_places` places of the
-    /// table from one on; and the place where the next look begins.
+    /// Finds at most `most` connections of one application in at most `most_places` places, from
+    /// `from` on. Returns them with the place where the next search begins.
     pub fn some_of(
         &self,
         domain: u8,
@@ -89,8 +149,8 @@ impl Owners {
         most_places: usize,
         most: usize,
     ) -> (Vec<ConnectionId>, usize) {
-        let end = from.saturating_add(most_places).min(self.0.len());
-        let places = self.0.get(from..end).unwrap_or_default();
+        let end = from.saturating_add(most_places).min(self.places.len());
+        let places = self.places.get(from..end).unwrap_or_default();
         let mut own = Vec::with_capacity(most);
         for (place, owner) in (from..).zip(places) {
             if own.len() == most {
@@ -100,6 +160,42 @@ impl Owners {
                 own.push(ConnectionId::from_bits(owner.id));
             }
         }
-        (own, if end < self.0.len() { end } else { 0 })
+        (own, if end < self.places.len() { end } else { 0 })
+    }
+
+    /// Finds the connection to evict: the one with the largest product of its time without progress
+    /// and the number of its peer's connections. Looks at no more than `places_left` places, and
+    /// takes those it looked at from that number.
+    pub fn find_resting(
+        &mut self,
+        search: &RestingSearch,
+        places_left: &mut u32,
+    ) -> Option<ConnectionId> {
+        let now_ms = milliseconds(search.now);
+        let own_count = search.newcomer.map(|peer| self.peers.count(peer));
+        let (mut candidates, mut best) = (0, None);
+        for _ in 0..self.places.len() {
+            if candidates == search.most_candidates || *places_left == 0 {
+                break;
+            }
+            *places_left -= 1;
+            let owner = self.places.get(self.hand)?;
+            self.hand = (self.hand + 1) % self.places.len();
+            let is_wanted = owner.id != 0 && search.domains >> owner.domain & 1 == 1;
+            let Some(peer) = owner.peer.filter(|_| is_wanted) else {
+                continue;
+            };
+            candidates += 1;
+            let rest_ms = now_ms.wrapping_sub(owner.progress_ms);
+            let count = self.peers.count(peer);
+            if rest_ms < search.rest_ms && own_count.is_none_or(|own| count <= own) {
+                continue;
+            }
+            let rank = u64::from(rest_ms.max(1)) * u64::from(count);
+            if best.is_none_or(|(highest, _)| rank > highest) {
+                best = Some((rank, owner.id));
+            }
+        }
+        best.map(|(_, id)| ConnectionId::from_bits(id))
     }
 }

@@ -1,4 +1,4 @@
-//! Data and datagrams that applications send.
+//! Data and datagrams from applications.
 
 use super::Engine;
 use super::bounds::{Bound, Kind};
@@ -29,7 +29,7 @@ impl<P: Port> Engine<P> {
         };
         let chunk = Chunk {
             buffer: application_buffer(place, domain.seat().generation),
-            // The range was checked: memory is smaller than 4 GiB.
+            // The range was checked, and memory is smaller than 4 GiB.
             offset: offset as u32,
             len,
         };
@@ -42,24 +42,24 @@ impl<P: Port> Engine<P> {
         match taken {
             Ok(taken) if taken == len => {
                 if let Some(owner) = self.owners.get_mut(connection) {
-                    owner.sent(len);
+                    owner.count_sent(len);
                     domain.account.send();
                 }
             }
-            // More than the window, or than its share of the tables: what comes next would be
-            // torn out of its place in the stream.
+            // The call exceeds the window, or the application's share of the tables. Later data
+            // would be in the wrong place of the stream.
             Ok(_) => {
                 self.tally.overruns += 1;
                 let _ = self.stack.abort(now, connection);
             }
-            // It ended, or was shut down: reported already.
+            // The connection has ended or was shut down, and the application was notified.
             Err(_) => self.tally.stale_calls += 1,
         }
         Ok(())
     }
 
-    /// Sends a range of the application's memory as a datagram. A condition says when it may use
-    /// the range again, whatever came of it.
+    /// Sends a range of the application's memory as a datagram. In each case a condition tells the
+    /// application when it may use the range again.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn udp_send(
         &mut self,

@@ -1,4 +1,4 @@
-//! Setting a dataplane up: its cores, and what other threads hold of it.
+//! Setup of a dataplane: its cores, and the handles for other threads.
 
 use super::Engine;
 use super::bounds::Bounds;
@@ -19,31 +19,33 @@ use crate::channel::Outside;
 use crate::handle;
 use crate::policy::Rights;
 use crate::session::Session;
+use crate::tuning::eviction::SPARE_PART;
 use crate::tuning::turns::{HELD_PART, STACK_PART};
 use crate::tuning::{MOST_APPLICATIONS, MOST_BATCH, MOST_CORES};
 use cofferdam_netstack::{Config, ConfigError, Stack, Time};
 use cofferdam_pkey::ordinary;
 use cofferdam_xsk::{Memory, Port};
+use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// A dataplane that cannot be set up.
+/// The reason why a dataplane cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The network stack refuses its settings.
     #[error("the dataplane's network settings: {0}")]
     Config(#[from] ConfigError),
-    /// A setting of the loop.
+    /// A setting of the loop is invalid.
     #[error("{0}")]
     Options(&'static str),
-    /// No memory or no descriptors.
+    /// There is no memory, or no descriptor.
     #[error("cannot set the dataplane up: {0}")]
     Os(#[from] io::Error),
 }
 
 impl<P: Port> Engine<P> {
-    /// A dataplane of one core. Sets everything up; after this the loop allocates nothing.
+    /// A dataplane of one core. After the setup the loop allocates nothing.
     pub fn new(
         port: P,
         memory: Memory,
@@ -55,9 +57,9 @@ impl<P: Port> Engine<P> {
             .ok_or(EngineError::Options("a dataplane needs a core"))
     }
 
-    /// A dataplane of several cores, each with a port on each device, in the order of `config`'s interfaces;
-    /// the memories are the parts of one ([`Memory::split`]), in order. Each loop is to be driven by a
-    /// thread of its own.
+    /// A dataplane of several cores. Each has a port on each device, in the order of `config`'s
+    /// interfaces, and in order a part of one memory ([`Memory::split`]). A thread of its own
+    /// drives each loop.
     pub fn several(
         ports: Vec<(Vec<P>, Memory)>,
         config: &Config,
@@ -76,12 +78,26 @@ impl<P: Port> Engine<P> {
                 "a core has at most 1,048,576 connections",
             ));
         }
+        let mut config = config.clone();
+        let connections = config.limits.connections;
+        config.limits.spare_connections = (connections / SPARE_PART)
+            .max(2 * MOST_BATCH)
+            .min(handle::MOST_CONNECTIONS - connections);
+        let hasher = RandomState::new();
         let (hub, orders) = Hub::new(ports.len(), options.first_cores)?;
         let cores = Cores::joined(&hub, config.limits.connections);
         let parts = ports.into_iter().zip(cores).zip(orders);
         parts
             .map(|(((ports, memory), cores), orders)| {
-                Engine::one(ports, memory, cores, orders, config.clone(), options)
+                let hasher = hasher.clone();
+                Engine::one(
+                    ports,
+                    memory,
+                    (cores, hasher),
+                    orders,
+                    config.clone(),
+                    options,
+                )
             })
             .collect()
     }
@@ -89,7 +105,7 @@ impl<P: Port> Engine<P> {
     fn one(
         ports: Vec<P>,
         memory: Memory,
-        cores: Cores,
+        (cores, hasher): (Cores, RandomState),
         orders: Receiver<Order>,
         mut config: Config,
         options: Options,
@@ -104,8 +120,8 @@ impl<P: Port> Engine<P> {
         }
         let frames = memory.own_frames();
         config.limits.kept = (frames / STACK_PART.1 * STACK_PART.0).max(4);
-        // A session learns its number once and keeps to it: so none of it is lent, and the table has
-        // room for as many as may attach, each in full, and for what is kept.
+        // A session learns its number once and keeps to it, so that no part is lent. The table has
+        // room for all attachments at their limit, and for received data.
         let attached = u32::from(options.shares.count()).clamp(1, MOST_APPLICATIONS as u32);
         let ranges = (config.limits.chunks / 2 / attached).max(1);
         config.limits.chunks = config.limits.kept + ranges * MOST_APPLICATIONS as u32;
@@ -126,7 +142,7 @@ impl<P: Port> Engine<P> {
             },
             pools: Pools::new(&limits, &options.shares),
             stack,
-            owners: Owners::new(limits.connections),
+            owners: Owners::new(limits.connections + limits.spare_connections, hasher),
             bounds: Bounds::new(limits.listeners + limits.udp),
             domains: Domains::new(),
             link: Link::new(ports, options.batch),
@@ -134,6 +150,7 @@ impl<P: Port> Engine<P> {
             tally: Tally::default(),
             trains: Trains::new(P::MOST_LARGE_PARTS),
             shown_at: Time::ZERO,
+            eviction_places_left: 0,
             memory,
             clock,
             options,
@@ -142,20 +159,20 @@ impl<P: Port> Engine<P> {
         })
     }
 
-    /// What other threads hold of all the cores.
+    /// State that all cores share, for other threads.
     pub(crate) fn hub(&self) -> Arc<Hub> {
         self.cores.hub().clone()
     }
 
-    /// What makes applications' domains, for another thread.
+    /// Maker of applications' domains, for another thread.
     pub(crate) fn maker(&self) -> Maker {
         self.maker.clone()
     }
 
-    /// An application in this process: unprotected, on the loop's own thread.
+    /// An unprotected application in this process, on the loop's own thread.
     ///
     /// # Errors
-    /// No memory, no descriptors or no place left; a dataplane of several cores.
+    /// There is no memory, descriptor or place; the dataplane has several cores.
     pub fn inline(&mut self) -> io::Result<Session> {
         if self.cores.is_many() {
             return Err(io::Error::other(
@@ -166,11 +183,11 @@ impl<P: Port> Engine<P> {
         Ok(session)
     }
 
-    /// An application in this process, behind protection keys: its end lies in ordinary memory. The place
-    /// in the table of applications comes with it.
+    /// An application in this process, behind protection keys. Its end lies in ordinary memory.
+    /// Returns its place in the table of applications too.
     ///
     /// # Errors
-    /// As [`Engine::inline`]'s.
+    /// Errors of [`Engine::inline`].
     pub(crate) fn guest(
         &mut self,
         client: u8,
@@ -193,7 +210,7 @@ impl<P: Port> Engine<P> {
             ));
         }
         let (domains, outside) = self.maker.make(client, name, rights, Arc::default())?;
-        // What the session has is the application's.
+        // The session belongs to the application.
         let session = ordinary(|| -> io::Result<Session> {
             let sizes = outside.sizes.clone();
             Ok(Session::new(Outside { sizes, ..outside }.map()?, None))
@@ -207,7 +224,7 @@ impl<P: Port> Engine<P> {
         Ok((session, place))
     }
 
-    /// The application in a place, in words, has faulted or failed.
+    /// Ends the application in a place for a fault, with its description.
     pub(crate) fn terminate(&mut self, place: u8, fault: String) {
         if let Some(domain) = self.domains.get_mut(place) {
             domain.terminate_faulty(fault);

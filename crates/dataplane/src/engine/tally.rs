@@ -1,4 +1,4 @@
-//! What the loop counts, and where its time goes.
+//! Counts of the loop, and the time of its stages.
 
 use super::clock::cycles;
 use cofferdam_netstack::FLOW_GROUPS;
@@ -7,28 +7,28 @@ use cofferdam_xsk::PortCounters;
 /// A part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Frames back from the device, free ones to it.
+    /// Takes frames from the devices and gives them free ones.
     Reclaim,
-    /// The applications' calls.
+    /// Executes the applications' calls.
     Calls,
-    /// Timers.
+    /// Runs the timers.
     Timers,
-    /// Packets taken off the ring.
+    /// Takes packets off the ring.
     Receive,
-    /// The network stack.
+    /// Processes packets in the network stack.
     Process,
-    /// Event conditions handed out.
+    /// Delivers event conditions.
     Conditions,
-    /// The application, where it runs on the same thread.
+    /// Runs the application, if it is on the same thread.
     Application,
-    /// Packets built.
+    /// Builds packets.
     Transmit,
-    /// The system call that sends them.
+    /// Makes the system call that sends them.
     Flush,
 }
 
 impl Stage {
-    /// All, in the loop's order.
+    /// All stages, in the loop's order.
     pub const ALL: [Stage; 9] = [
         Stage::Reclaim,
         Stage::Calls,
@@ -41,7 +41,7 @@ impl Stage {
         Stage::Flush,
     ];
 
-    /// Its name in metrics and tables.
+    /// Name in metrics and tables.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Reclaim => "reclaim",
@@ -57,30 +57,30 @@ impl Stage {
     }
 }
 
-/// An attached application, as counted.
+/// Counts of an attached application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ApplicationTally {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
-    /// Its protection domain: `process`, `pkey` or `inline`.
+    /// Protection domain: `process`, `pkey` or `inline`.
     pub domain: &'static str,
-    /// Its place in every core's table.
+    /// Place in every core's table.
     #[serde(skip)]
     pub place: u8,
-    /// Its connections.
+    /// Present connections.
     pub connections: u32,
-    /// Received frames that it has not returned.
+    /// Received frames that it has not released.
     pub held_frames: u32,
 }
 
-/// A flow group with connections, or that had some.
+/// Counts of a flow group that has, or had, connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct GroupTally {
-    /// Its number, `0..`[`cofferdam_netstack::FLOW_GROUPS`].
+    /// Number, `0..`[`cofferdam_netstack::FLOW_GROUPS`].
     pub group: u8,
-    /// The core that has it.
+    /// Core that has the group.
     pub core: u8,
-    /// Connections that it has now; those in TIME_WAIT are not counted.
+    /// Present connections, without those in TIME_WAIT.
     pub connections: u32,
     /// TCP segments received for them since the start.
     pub segments: u64,
@@ -89,94 +89,98 @@ pub struct GroupTally {
 /// Counts since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Turns in which packets came.
+    /// Turns in which packets arrived.
     pub batches: u64,
-    /// Turns in which nothing was to be done.
+    /// Turns without work.
     pub empty_turns: u64,
     /// Packets received.
     pub received: u64,
     /// Packets sent.
     pub sent: u64,
-    /// Payload sent, bytes.
+    /// Bytes of payload sent.
     pub sent_payload_bytes: u64,
-    /// Of that, what the loop copied into packets; the rest went from where the application wrote it.
+    /// Bytes of payload that the loop copied into packets; the rest went out from the application's
+    /// memory.
     pub copied_payload_bytes: u64,
     /// Batches of 1, 2, 3 to 4, 5 to 8, … 129 to 256 packets.
     pub batch_sizes: [u64; 9],
-    /// Packets that waited when a batch had been taken, summed: over `batches` the mean queue.
+    /// Sum of the packets that were pending after each batch; divided by `batches`, the mean queue.
     pub queued: u64,
-    /// Packets that were found waiting with each packet, itself included, summed over packets: over
-    /// those received and steered in it is the mean queue that a packet sees.
+    /// Sum over packets of the packets pending at their arrival, themselves included. Divided by
+    /// the packets received and steered in, it is the mean queue that a packet sees.
     pub waited: u64,
     /// Time in turns in which packets were taken, in cycles of the time-stamp counter.
     pub packet_cycles: u64,
-    /// Packets were taken in this turn.
+    /// Whether packets were taken in this turn.
     took: bool,
-    /// Calls done.
+    /// Calls executed.
     pub calls: u64,
-    /// Conditions handed out.
+    /// Conditions delivered.
     pub conditions: u64,
-    /// Applications woken.
+    /// Wake-ups of applications.
     pub wakeups: u64,
-    /// Times the loop slept.
+    /// Times that the loop slept.
     pub sleeps: u64,
-    /// Calls that named an object that had ended.
+    /// Calls for an object that had ended.
     pub stale_calls: u64,
-    /// Connections ended because the application sent more than its window.
+    /// Connections ended because the application sent beyond its window.
     pub overruns: u64,
-    /// Datagrams dropped because the application kept too many frames.
+    /// Datagrams dropped because the application had too many frames.
     pub over_quota: u64,
-    /// Times an application had all the frames it may, and its peers' windows were closed.
+    /// Times that an application had all the frames that it may, so that its peers' windows were
+    /// closed.
     pub readers_stopped: u64,
-    /// Times a packet could not be built for lack of a frame.
+    /// Times that no frame was free for a packet.
     pub out_of_frames: u64,
-    /// Connections refused: the application is at its limit, or the table is full.
+    /// Connections refused because the application is at its limit, or the table is full.
     pub connections_refused: u64,
-    /// Timers refused, and reported as due at once: their application has as many as it may.
+    /// Connections reset because they rested and a newcomer needed a place.
+    pub connections_evicted: u64,
+    /// Timers that fired at once because the application is at its limit.
     pub timers_refused: u64,
     /// Datagrams that could not be sent.
     pub datagrams_refused: u64,
     /// Sends that the device refused.
     pub flush_errors: u64,
-    /// Packets passed on to the core of their flow group, and received so.
+    /// Packets passed to the core of their flow group.
     pub steered_out: u64,
-    /// See `steered_out`.
+    /// Packets received from other cores.
     pub steered_in: u64,
-    /// Packets lost on the way: the other core was too far behind.
+    /// Packets lost because the other core was too far behind.
     pub steering_lost: u64,
-    /// Flow groups that came from another core, and their connections.
+    /// Flow groups that came from another core.
     pub groups_moved: u64,
-    /// See `groups_moved`.
+    /// Connections of these groups.
     pub connections_moved: u64,
-    /// Connections that found no room on the core that their group went to.
+    /// Connections that did not fit on the new core of their group.
     pub connections_lost: u64,
-    /// Applications that attached, ended, were ended for an offence.
+    /// Applications that attached.
     pub attached: u64,
-    /// See `attached`.
+    /// Applications that ended.
     pub ended: u64,
-    /// See `attached`.
+    /// Applications that were ended for an offence.
     pub offences: u64,
-    /// Application and reason of the last offence.
+    /// Name of the application and reason of the last offence.
     pub last_offence: Option<String>,
-    /// Its number among those of all cores.
+    /// Number of the last offence among those of all cores.
     pub(crate) offence_number: u64,
     /// Time in turns without work, in cycles of the time-stamp counter.
     pub idle_cycles: u64,
-    /// Time in each stage of turns with work, in the same unit.
+    /// Cycles in each stage of turns with work.
     pub stage_cycles: [u64; Stage::ALL.len()],
     /// Free frames.
     pub free_frames: u32,
-    /// The counters of all ports.
+    /// Sum of the counters of all ports.
     pub port: PortCounters,
-    /// Those of each device, in order.
+    /// Counters of each device, in order.
     pub devices: Vec<PortCounters>,
-    /// The network stack's counters, by name.
+    /// Counters of the network stack, by name.
     pub stack: Vec<(&'static str, u64)>,
-    /// The attached applications.
+    /// Attached applications.
     pub applications: Vec<ApplicationTally>,
-    /// Flow groups that had something to do, by number.
+    /// Flow groups with traffic, by number.
     pub groups: Vec<GroupTally>,
-    /// Packets of each flow group that this core had, TCP or not; counted on several cores only.
+    /// Packets of each flow group of this core, TCP or not; counted only with several cores.
     pub(crate) group_packets: GroupPackets,
 }
 
@@ -199,36 +203,36 @@ impl GroupPackets {
     }
 }
 
-/// One core, in short.
+/// Summary of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CoreTally {
-    /// Its number.
+    /// Number of the core.
     pub core: u8,
-    /// The CPU that it is bound to.
+    /// CPU that it is bound to.
     pub cpu: Option<usize>,
     /// Flow groups that it has.
     pub groups: u32,
     /// Connections of these groups.
     pub connections: u32,
-    /// Packets received from the device here.
+    /// Packets that this core received from the device.
     pub received_packets: u64,
-    /// Packets passed to the device here.
+    /// Packets that this core passed to the device.
     pub sent_packets: u64,
-    /// Packets that came from another core.
+    /// Packets from other cores.
     pub steered_in_packets: u64,
     /// Time in turns with work, in cycles of the time-stamp counter.
     pub busy_cycles: u64,
-    /// Time in turns without work, in the same unit; asleep it counts neither.
+    /// Time in turns without work, in the same unit. Sleep counts in neither.
     pub idle_cycles: u64,
-    /// Times it slept.
+    /// Times that the loop slept.
     pub sleeps: u64,
-    /// What a packet waited before the core took it, in the control plane's last interval, by
-    /// estimate: the queue that it saw × the mean time a packet. 0 without packets.
+    /// Estimated time that a packet waited before the core took it, in the control plane's last
+    /// interval: the queue that it saw × the mean time of a packet. 0 without packets.
     pub queue_delay_ns: u64,
 }
 
 impl Tally {
-    /// Adds what another core of the same dataplane has counted.
+    /// Adds the counts of another core of the same dataplane.
     pub(crate) fn add(&mut self, other: &Tally) {
         for (to, from) in self.numbers().into_iter().zip(other.clone().numbers()) {
             *to += *from;
@@ -282,20 +286,20 @@ impl Tally {
         self.stage_cycles.iter().sum()
     }
 
-    /// Packets taken from the device and from other cores.
+    /// Packets from the device and from other cores.
     pub(crate) fn packets(&self) -> u64 {
         self.received + self.steered_in
     }
 
-    /// Counts what `packets` packets saw when they were taken: themselves, and `left` behind them.
+    /// Records the queue that `packets` packets saw: themselves, and `left` packets behind them.
     #[inline]
     pub(super) fn count_wait(&mut self, packets: u64, left: u32) {
         self.waited += packets * (packets + u64::from(left));
         self.took = true;
     }
 
-    /// The counters that cores' sums are made of.
-    fn numbers(&mut self) -> [&mut u64; 35] {
+    /// Counters that are added over cores.
+    fn numbers(&mut self) -> [&mut u64; 36] {
         let port = &mut self.port;
         [
             &mut self.batches,
@@ -317,6 +321,7 @@ impl Tally {
             &mut self.readers_stopped,
             &mut self.out_of_frames,
             &mut self.connections_refused,
+            &mut self.connections_evicted,
             &mut self.timers_refused,
             &mut self.datagrams_refused,
             &mut self.flush_errors,
@@ -336,7 +341,7 @@ impl Tally {
         ]
     }
 
-    /// Begins a turn.
+    /// Starts a turn.
     pub(super) fn start(&self) -> Stages {
         Stages {
             last: cycles(),
@@ -359,14 +364,14 @@ impl Tally {
     }
 }
 
-/// Measures the stages of one turn.
+/// Clock of the stages of one turn.
 pub(super) struct Stages {
     last: u64,
     spent: [u64; Stage::ALL.len()],
 }
 
 impl Stages {
-    /// The time since the last stage's end was this stage's.
+    /// Assigns the time since the previous stage's end to `stage`.
     #[inline]
     pub fn end(&mut self, stage: Stage) {
         let now = cycles();
@@ -374,7 +379,8 @@ impl Stages {
         self.last = now;
     }
 
-    /// Adds the turn to the tally: an empty one would hide what a packet costs.
+    /// Adds the turn to the tally. Turns without work are counted apart, because they would distort
+    /// the cost of a packet.
     pub fn count(self, tally: &mut Tally, had_work: bool) {
         if !had_work {
             tally.idle_cycles += self.spent.iter().sum::<u64>();

@@ -1,13 +1,14 @@
-//! The loop against hostile applications. What an honest one gets is tested over devices, in
-//! `tests/`.
+//! The loop against hostile applications. `tests/` has the honest ones, over devices.
 
 mod budget;
 mod datagrams;
+mod eviction;
 mod lending;
 mod ownership;
 mod reports;
 mod sends;
 mod sharing;
+mod turns;
 mod yields;
 
 use super::*;
@@ -114,7 +115,7 @@ fn each_offence_ends_its_application_and_no_other() {
             said.starts_with("hostile: ") && said.contains(reason),
             "{said}"
         );
-        // The other is served as before.
+        // The honest application is served as before.
         honest.first().push(
             Call::UdpBind {
                 local: ([0, 0, 0, 0], 0).into(),
@@ -199,7 +200,7 @@ fn more_applications_than_places_are_refused() {
     drop(held);
 }
 
-/// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` has it without end.
+/// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` runs it without end.
 /// Promise 69.
 #[test]
 fn random_calls_harm_only_their_caller() {
@@ -243,7 +244,7 @@ fn random_calls_harm_only_their_caller() {
     assert_eq!(engine.tally().attached, 301);
 }
 
-/// Half of the entries are nearly right: random bytes alone would all fail the first check.
+/// Half of the entries are nearly valid, because random bytes alone would all fail the first check.
 pub(super) fn random_entry(random: &mut fastrand::Rng) -> Entry {
     let mut entry = Entry {
         kind: random.u32(0..16),

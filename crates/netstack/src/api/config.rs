@@ -134,6 +134,7 @@ impl Config {
                 16 << 20,
             ),
             ("connections", limits.connections, 1, table),
+            ("spare_connections", limits.spare_connections, 0, table),
             ("time_wait", limits.time_wait, 1, table),
             ("half_open", limits.half_open, 0, table),
             ("chunks", limits.chunks, 16, table),
@@ -374,6 +375,10 @@ impl Default for TcpConfig {
 pub struct Limits {
     /// TCP connections, half-open ones included. Default 4,096.
     pub connections: u32,
+    /// Further places of the same table. Half-open connections take half of these at most, so that
+    /// they take none of `connections`. Without further places they take half of `connections` at
+    /// most. Default 0.
+    pub spare_connections: u32,
     /// Connections in TIME_WAIT. If the table is full, a new one replaces the oldest. Default
     /// 4,096.
     pub time_wait: u32,
@@ -403,10 +408,27 @@ pub struct Limits {
     pub reassemblies: u32,
 }
 
+impl Limits {
+    /// Places of the table of connections.
+    pub(crate) const fn connection_places(&self) -> u32 {
+        self.connections + self.spare_connections
+    }
+
+    /// Half-open connections of all listeners together, at most.
+    pub(crate) const fn most_half_open(&self) -> u32 {
+        if self.spare_connections > 0 {
+            self.spare_connections.div_ceil(2)
+        } else {
+            self.connections.div_ceil(2)
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            spare_connections: 0,
             time_wait: 4096,
             half_open: 256,
             chunks: 16384,

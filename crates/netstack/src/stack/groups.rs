@@ -95,9 +95,9 @@ impl Stack {
         group: FlowGroup,
     ) -> Result<Vec<(ConnectionId, ConnectionId)>, FlowGroup> {
         let ranges: usize = group.connections.iter().map(|c| c.ranges.len()).sum();
-        let room = (self.connections.count() - self.connections.used()) as usize
-            >= group.connections.len();
-        if !room || (self.ranges.free() as usize) < ranges {
+        let connections = self.config.limits.connections;
+        let free = connections.saturating_sub(self.connections.used()) as usize;
+        if free < group.connections.len() || (self.ranges.free() as usize) < ranges {
             return Err(group);
         }
         let mut handles = Vec::with_capacity(group.connections.len());

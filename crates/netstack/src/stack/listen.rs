@@ -144,7 +144,7 @@ impl Stack {
         // All listeners together must leave slots for open connections.
         let limits = &self.config.limits;
         if bound.half_open() >= limits.half_open
-            || self.listeners.half_open() >= limits.connections.div_ceil(2)
+            || self.listeners.half_open() >= limits.most_half_open()
             || self.connections.is_full()
         {
             self.send_cookie(now, datagram, key, segment);

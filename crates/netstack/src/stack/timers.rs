@@ -29,7 +29,7 @@ pub struct Timers {
 impl Timers {
     /// A wheel with a timer for each connection, neighbour and application timer.
     pub fn new(limits: &Limits, now: Time) -> Self {
-        let time_wait = limits.connections;
+        let time_wait = limits.connection_places();
         let neighbours = time_wait + 1;
         let application = neighbours + limits.neighbours;
         let count = application + limits.timers;

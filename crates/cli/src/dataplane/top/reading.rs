@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Counters of failures.
-const WRONG: [&str; 10] = [
+const WRONG: [&str; 11] = [
     "lost_packets",
     "refused_packets",
     "out_of_frames",
@@ -16,6 +16,7 @@ const WRONG: [&str; 10] = [
     "readers_stopped",
     "overruns",
     "connections_refused",
+    "connections_evicted",
     "timers_refused",
     "flush_errors",
     "offences",

@@ -1,18 +1,17 @@
-//! A flow group goes from one core to another (IX, OSDI'14, 4.4), and nothing is lost or
-//! overtaken.
+//! Moves of flow groups from one core to another (IX, OSDI'14, 4.4), without loss and in order.
 //!
-//! 1. The core that is to have it keeps what comes for it from now on, and informs all others
+//! 1. The new core keeps packets and calls for the group from now on, and notifies all others
 //!    ([`Message::Mark`]).
-//! 2. Each core informs the owner that nothing more comes from there
-//!    ([`Message::Flushed`], behind all that it has sent before).
-//! 3. When all have, that core hands its events out, takes the connections out of its stack and
+//! 2. Each core notifies the old one that it sends no more ([`Message::Flushed`], behind all that
+//!    it has sent before).
+//! 3. When all have, the old core delivers its events, takes the connections out of its stack and
 //!    sends them ([`Message::Group`]).
 //! 4. The new core puts them into its stack and processes what it has kept.
 //!
-//! The old core's ring informs an application that the group has left, and the new core's that it
-//! has arrived: it reads what lies between in order. It answers through the ring
-//! of the old core; the answer follows the group behind all its calls. When the new core says
-//! `Settled` its calls go there.
+//! The application reads in the old core's ring that the group has left, and in the new core's ring
+//! that it has arrived, and so reads the conditions between in order. It answers through the old
+//! core's ring, and the answer follows the group behind all its calls. When the new core reports
+//! `Settled`, the calls go there.
 
 use super::message::{Bundle, Message};
 use crate::abi::{Condition, Ending};
@@ -26,7 +25,7 @@ use cofferdam_xsk::Port;
 use std::collections::HashMap;
 
 impl<P: Port> Engine<P> {
-    /// This core is to have a group. One group moves at a time: the control plane sees to it.
+    /// Fetches a group to this core. The control plane moves one group at a time.
     pub(in crate::engine) fn fetch(&mut self, group: u8) {
         let (me, from) = (self.cores.id(), self.cores.owner(group));
         if from == me {
@@ -43,7 +42,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// A group goes to `to`: what comes for it from now on goes there.
+    /// Redirects a group to core `to` from now on.
     pub(super) fn mark(&mut self, group: u8, to: u8) {
         let from = self.cores.owner(group);
         self.cores.set_owner(group, to);
@@ -58,7 +57,7 @@ impl<P: Port> Engine<P> {
 
     /// Takes the group out and sends it.
     fn give(&mut self, now: Time, group: u8, to: u8) {
-        // Their events so far are delivered here, before they leave.
+        // Events so far are delivered here, before the connections leave.
         self.deliver(now);
         let flows = self.stack.take_group(group);
         self.cores.set_owner(group, to);
@@ -92,9 +91,9 @@ impl<P: Port> Engine<P> {
         self.cores.send(to, Message::Group(Box::new(bundle)));
     }
 
-    /// The group is here.
+    /// Takes over a group that has arrived.
     pub(super) fn arrive(&mut self, now: Time, from: u8, bundle: Bundle) {
-        // An application that attached before the group left must be known.
+        // An application that attached before the group left must be attached here too.
         self.take_orders();
         let Bundle {
             group,
@@ -129,7 +128,7 @@ impl<P: Port> Engine<P> {
 
     fn adopt(&mut self, now: Time, connection: ConnectionId, owner: Owner, generation: u8) {
         let Some(domain) = self.domain_of(owner.domain, generation) else {
-            // Its application has ended meanwhile. One that knocked is rejected.
+            // The application has ended meanwhile. A connection that knocked is rejected.
             if self.stack.reject(now, connection).is_err() {
                 let _ = self.stack.abort(now, connection);
             }
@@ -142,10 +141,10 @@ impl<P: Port> Engine<P> {
         if own_name != owner.handle {
             self.cores.add_guest(owner.handle, connection);
         }
-        self.owners.put(connection, owner);
+        self.owners.set(connection, owner);
     }
 
-    /// There is no room for the group: its connections end.
+    /// Ends the connections of a group for which there is no room.
     fn give_up(&mut self, flows: FlowGroup, owners: HashMap<ConnectionId, (Owner, u8)>) {
         let (connections, buffers) = flows.give_up();
         self.tally.connections_lost += connections.len() as u64;
@@ -163,7 +162,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// An application that has not left and was not replaced.
+    /// Application with this generation that is not being cleaned up.
     fn domain_of(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
         self.domains
             .of_mut(place, generation)

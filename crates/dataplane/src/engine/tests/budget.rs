@@ -1,11 +1,11 @@
-//! Work of a turn is bounded by what it costs, for each application.
+//! Limits of the work of a turn, by its cost, for each application.
 
 use super::*;
 use crate::abi::{Condition, Ending};
 use crate::tuning::turns::MOST_UNITS;
 use cofferdam_netstack::ConnectionOptions;
 
-/// All ports to one peer.
+/// Number of ports to one peer.
 const PORTS: u32 = 16_384;
 
 fn roomy() -> Engine<Pipe> {
@@ -20,7 +20,7 @@ fn roomy() -> Engine<Pipe> {
     Engine::new(port, memory, config, small()).expect("an engine")
 }
 
-/// Makes so many connects to one peer.
+/// Makes `count` connects to one peer.
 fn connect(hostile: &mut Mapped, count: u32) {
     for _ in 0..count {
         let call = Call::Connect {
@@ -33,7 +33,7 @@ fn connect(hostile: &mut Mapped, count: u32) {
     hostile.first().publish();
 }
 
-/// How many connects were refused for want of a port.
+/// Number of connects that were refused for lack of a port.
 fn refused(hostile: &mut Mapped) -> usize {
     let conditions = std::iter::from_fn(|| hostile.first().take());
     let is_refused = |entry: Entry| {
@@ -45,7 +45,7 @@ fn refused(hostile: &mut Mapped) -> usize {
     count
 }
 
-/// 16,384 ports for each of 1,024 calls were looked at in one turn: ten seconds.
+/// In one turn, 1,024 calls looked at 16,384 ports each, which took ten seconds.
 /// Promise 70.
 #[test]
 fn connects_without_a_free_port_take_no_more_than_their_units_of_a_turn() {
@@ -92,12 +92,12 @@ fn an_application_with_many_connections_ends_in_several_turns() {
         connect(&mut large, MOST_UNITS);
         turns(&mut engine, 1);
     }
-    assert_eq!(engine.owners.of_all(), 4 * MOST_UNITS as usize);
+    assert_eq!(engine.owners.count(), 4 * MOST_UNITS as usize);
     life.end();
-    let mut left = engine.owners.of_all();
+    let mut left = engine.owners.count();
     while left > 0 {
-        assert!(engine.turn(|| false), "it goes on without being woken");
-        let now = engine.owners.of_all();
+        assert!(engine.turn(|| false), "it continues without being woken");
+        let now = engine.owners.count();
         assert!(left - now <= 128, "{} in one turn", left - now);
         left = now;
     }
@@ -105,13 +105,12 @@ fn an_application_with_many_connections_ends_in_several_turns() {
     assert_eq!(engine.tally().ended, 1);
 }
 
-/// Pages of a file that are present, in bytes.
+/// Bytes of a file's pages that are present.
 fn present_bytes(file: &impl std::os::fd::AsFd) -> i64 {
     nix::sys::stat::fstat(file).expect("facts").st_blocks * 512
 }
 
-/// Who keeps descriptors and mappings keeps no memory; and nothing is charged to the dataplane for
-/// it.
+/// Descriptors and mappings keep no memory, and the dataplane is charged for none.
 /// Promise 70.
 #[test]
 fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {

@@ -1,5 +1,5 @@
-//! Every frame, send, timer and place has one owner until it is reported back: at the end of any
-//! history, sudden ends included, all are where they were at its beginning.
+//! Each frame, send, timer and place has one owner. At the end of any history, sudden ends
+//! included, all are as at its start.
 
 use super::*;
 use crate::hostile::Attacker;
@@ -14,7 +14,7 @@ fn address(node: u8) -> [u8; 4] {
     [10, 0, 0, 9 + node]
 }
 
-/// A dataplane and what attacks it.
+/// A dataplane and its attackers.
 struct Side {
     engine: Engine<Pipe>,
     attackers: Vec<(Attacker, Arc<Life>)>,
@@ -34,7 +34,7 @@ impl Side {
         config.limits.timers = 64;
         config.limits.neighbours = 64;
         let ports = (1000..1006).map(|port| (address(node), port).into());
-        // The other side, and a host that is not there.
+        // The other side, and a host that does not exist.
         let peers = [address(1 - node), [10, 0, 0, 77]];
         let peers = peers.into_iter().flat_map(|ip| {
             let one = move |port| (ip, port).into();
@@ -69,9 +69,9 @@ impl Side {
         self.attackers.push((Attacker::new(mapped, socket), life));
     }
 
-    /// Something happens.
+    /// Does one random step.
     fn step(&mut self, random: &mut fastrand::Rng) {
-        // Those that broke a rule are gone, or about to be.
+        // Attackers that broke a rule have ended, or are about to.
         self.attackers.retain(|(_, life)| !life.has_ended());
         if self.attackers.len() < 3 && random.u8(..8) == 0 {
             self.attach(random.u8(0..3));
@@ -100,7 +100,7 @@ impl Side {
             && [usage.connections, usage.chunks, usage.kept] == [0; 3]
             && engine.pools.is_untouched()
             && engine.bounds.is_empty()
-            && engine.owners.of_all() == 0
+            && engine.owners.count() == 0
     }
 }
 
@@ -136,7 +136,7 @@ fn history(seed: u64, options: Options) {
             .map(|_| maker.make(0, "next", Rights::all(), Arc::default()))
             .collect();
         let places = made.iter().filter(|made| made.is_ok()).count();
-        // Two other applications are guaranteed one each.
+        // Two other applications are guaranteed one place each.
         assert_eq!(places, MOST_APPLICATIONS - 2, "seed {seed}");
     }
 }

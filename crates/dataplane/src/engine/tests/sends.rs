@@ -1,5 +1,4 @@
-//! Sends that are not acknowledged lie in one table of the stack with received data that nobody
-//! has taken yet: each has its part of it.
+//! Shares of the table of ranges, which has unacknowledged sends and received data that is pending.
 
 use super::*;
 use crate::abi::Condition;
@@ -8,7 +7,7 @@ use cofferdam_netstack::ConnectionOptions;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// What the stack is configured with, fewer than two applications may have together.
+/// Ranges in the configuration: fewer than two applications may have.
 const CHUNKS: u32 = 256;
 const FRAMES: u32 = 4096;
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -22,14 +21,24 @@ fn node(port: Pipe, node: u8) -> Engine<Pipe> {
     node_with(port, node, small().area_bytes)
 }
 
-/// As [`node`], with so much memory for each to send from.
+/// A dataplane as [`node`], with `area_bytes` for each application to send from.
 pub(super) fn node_with(port: Pipe, node: u8, area_bytes: u32) -> Engine<Pipe> {
+    node_with_table(port, node, area_bytes, 64)
+}
+
+/// A dataplane as [`node_with`], with `connections`.
+pub(super) fn node_with_table(
+    port: Pipe,
+    node: u8,
+    area_bytes: u32,
+    connections: u32,
+) -> Engine<Pipe> {
     let address = InterfaceAddress {
         ip: at(node).ip(),
         prefix_len: 24,
     };
     let mut config = Config::new(MacAddress([2, 0, 0, 0, 0, node]), vec![address], [7; 16]);
-    config.limits.connections = 64;
+    config.limits.connections = connections;
     config.limits.chunks = CHUNKS;
     let options = Options {
         shares: Shares::equal(2),
@@ -40,7 +49,7 @@ pub(super) fn node_with(port: Pipe, node: u8, area_bytes: u32) -> Engine<Pipe> {
     Engine::new(port, memory, config, options).expect("an engine")
 }
 
-/// Two dataplanes, and the one application of the second.
+/// Two dataplanes, and the application of the second.
 pub(super) struct Pair {
     pub engine: Engine<Pipe>,
     peer: Engine<Pipe>,
@@ -65,7 +74,7 @@ impl Pair {
         turns(&mut self.peer, 1);
     }
 
-    /// Connects each of `applications` to the server; the names of their connections.
+    /// Connects each of `applications` to the server. Returns the names of their connections.
     pub fn connect(&mut self, applications: &mut [Mapped]) -> Vec<u64> {
         for application in &mut *applications {
             say(application, [connect(1)]);
@@ -90,8 +99,8 @@ impl Pair {
         handles.into_iter().flatten().collect()
     }
 
-    /// Has an application send as often as it was told that it may. Nothing is acknowledged: the
-    /// peer's loop stands still.
+    /// Makes an application send up to its limit. Nothing is acknowledged, because the peer's loop
+    /// does not run.
     fn send_all(&mut self, application: &mut Mapped, handle: u64) {
         let most = application.sizes.ranges;
         say(application, (0..most).map(|_| send(handle)));
@@ -154,7 +163,7 @@ fn an_application_that_attaches_many_times_leaves_others_their_sends() {
     let mut all = vec![honest];
     all.extend((1..MOST_APPLICATIONS).map(|_| attach_as(&mut pair.engine, 1, "greedy")));
     let handles = pair.connect(&mut all);
-    // The honest one is the last to send.
+    // The honest application is the last to send.
     for (application, handle) in all.iter_mut().zip(handles).rev() {
         pair.send_all(application, handle);
     }
@@ -167,7 +176,7 @@ fn peers_whose_data_nobody_takes_leave_applications_their_sends() {
     let mut pair = Pair::new();
     let mut honest = [attach_as(&mut pair.engine, 0, "honest")];
     let handle = pair.connect(&mut honest)[0];
-    // An application that accepts nothing, and peers whose data waits for it, byte by byte.
+    // An application that accepts nothing, and peers whose data is pending for it, byte by byte.
     let mut silent = attach_as(&mut pair.engine, 1, "silent");
     say(&mut silent, [listen(0)]);
     say(&mut pair.server, [connect(0); 4]);
