@@ -141,7 +141,7 @@ static void on_datagram(struct cofferdam_session *session, void *user, uint64_t 
 			const struct cofferdam_address *peer, const uint8_t *data, size_t len)
 {
 	(void)user;
-	/* As on any network: a datagram that finds no room is lost. */
+	/* A datagram that does not fit is lost, as on any network. */
 	cofferdam_send_datagram(session, bound, peer, data, len);
 }
 

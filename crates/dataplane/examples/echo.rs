@@ -1,4 +1,4 @@
-//! Sends back what it receives, over TCP and UDP.: `echo SOCKET NAME ADDRESS:PORT`.
+//! An echo server over TCP and UDP: `echo SOCKET NAME ADDRESS:PORT`.
 
 use cofferdam_dataplane::applications::{Echo, example};
 

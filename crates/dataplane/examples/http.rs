@@ -1,4 +1,4 @@
-//! A small HTTP server: `GET /`, `GET /bytes/N`.: `http SOCKET NAME ADDRESS:PORT`.
+//! A small HTTP server of `GET /` and `GET /bytes/N`: `http SOCKET NAME ADDRESS:PORT`.
 
 use cofferdam_dataplane::applications::{Http, example};
 

@@ -160,7 +160,7 @@ mod tests {
 
     /// Promise 70.
     #[test]
-    fn pieces_do_not_overlap_and_all_come_back_whatever_their_sizes() {
+    fn pieces_of_any_size_never_overlap_and_all_return() {
         let len: u32 = 1 << 18;
         let mut area = Area::new(len);
         let mut random = fastrand::Rng::with_seed(12);

@@ -2,7 +2,7 @@
 //! descriptors of the shared memory with the answer.
 
 use crate::bell::BellEnd;
-use crate::channel::{Mapped, Outside, Sizes};
+use crate::channel::{MappedChannel, Outside, Sizes};
 use crate::session::Session;
 use crate::tuning::MOST_CORES;
 use crate::tuning::session::ANSWER_PATIENCE_S;
@@ -126,7 +126,7 @@ impl Session {
         path: &Path,
         application: &str,
         key: Option<String>,
-    ) -> Result<(Mapped, OwnedFd), AttachError> {
+    ) -> Result<(MappedChannel, OwnedFd), AttachError> {
         let request = Request::Attach {
             version: INTERFACE_VERSION,
             application: application.to_owned(),
@@ -173,9 +173,11 @@ pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, AttachError> {
 /// Sends a request to root's socket, or to the socket of all users if the caller cannot open that.
 fn ask_as_root(path: &Path, request: &Request) -> Result<Answer, AttachError> {
     let answer = match ask(&root_socket(path), request) {
-        Err(AttachError::Connect { source, .. }) if source.kind() != io::ErrorKind::TimedOut => {
-            ask(path, request)
+        Err(AttachError::Connect { source, .. }) if source.kind() == io::ErrorKind::TimedOut => {
+            let path = path.display().to_string();
+            Err(AttachError::Connect { path, source })
         }
+        Err(AttachError::Connect { .. }) => ask(path, request),
         other => other,
     };
     answer.map(|(_, answer, _)| answer)

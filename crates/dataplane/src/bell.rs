@@ -55,7 +55,7 @@ impl BellEnd {
     }
 
     /// Takes the rings so far. Never waits.
-    pub fn rest(&self) {
+    pub fn take_rings(&self) {
         let mut rings = [0; 64];
         while recv(self.0.as_raw_fd(), &mut rings, MsgFlags::MSG_DONTWAIT) == Ok(rings.len()) {}
     }
@@ -93,7 +93,7 @@ impl Doors {
     }
 
     /// Forgets the rings so far.
-    pub fn rest(&self) {
+    pub fn take_rings(&self) {
         let mut events = [EpollEvent::empty(); MOST_APPLICATIONS];
         let _ = self.0.wait(&mut events, EpollTimeout::ZERO);
     }
@@ -136,7 +136,7 @@ mod tests {
 
     /// Promise 69.
     #[test]
-    fn a_bell_whose_owner_blocks_it_and_takes_nothing_never_delays_the_ringer() {
+    fn a_bell_that_its_owner_blocks_never_delays_the_ringer() {
         time_limit(LIMIT, || {
             let (bell, end) = bell(Arc::default()).expect("a bell");
             let flags = fcntl(&end, FcntlArg::F_GETFL).expect("flags");
@@ -144,7 +144,7 @@ mod tests {
             fcntl(&end, FcntlArg::F_SETFL(blocking)).expect("set");
             (0..100_000).for_each(|_| bell.ring());
             assert!(is_ready(&end));
-            end.rest();
+            end.take_rings();
             assert!(!is_ready(&end), "all were taken");
             bell.ring();
             assert!(is_ready(&end), "it rings again");
@@ -166,7 +166,7 @@ mod tests {
 
     /// Promise 69.
     #[test]
-    fn each_ring_at_a_door_wakes_though_the_counter_is_full_and_blocking() {
+    fn each_ring_wakes_although_the_counter_is_full_and_blocking() {
         time_limit(LIMIT, || {
             let doors = Doors::new().expect("doors");
             let (door, theirs) = doors.door().expect("a door");
@@ -174,13 +174,13 @@ mod tests {
             for _ in 0..3 {
                 theirs.write(1).expect("rung");
                 assert!(is_ready(&*doors));
-                doors.rest();
+                doors.take_rings();
                 assert!(!is_ready(&*doors), "a ring wakes once");
             }
             fcntl(&theirs, FcntlArg::F_SETFL(OFlag::empty())).expect("set");
             theirs.write(u64::MAX - 4).expect("full");
             assert!(is_ready(&*doors));
-            doors.rest();
+            doors.take_rings();
             assert!(!is_ready(&*doors));
             drop(door);
             assert_eq!(theirs.read(), Ok(u64::MAX - 1));

@@ -17,7 +17,7 @@ mod error;
 pub use address::{cofferdam_address, cofferdam_parse_address};
 pub use calls::*;
 
-use crate::session::{Buffer, Connection, Event, Received, Session};
+use crate::session::{Buffer, Connection, Event, ReceivedData, Session};
 use error::{fail, text};
 use std::ffi::{c_char, c_void};
 use std::path::Path;
@@ -29,8 +29,8 @@ pub struct cofferdam_session {
     handlers: cofferdam_handlers,
     user: *mut c_void,
     /// Data of the running handler's event, for `cofferdam_keep`.
-    current: Option<Received>,
-    kept: Vec<Option<Received>>,
+    current: Option<ReceivedData>,
+    kept: Vec<Option<ReceivedData>>,
     free: Vec<u32>,
     reserved: Option<Buffer>,
     is_running: bool,
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns:
         return -1;
     }
     let mut handled = 0_i32;
-    let mut gone = false;
+    let mut has_failed = false;
     loop {
         // SAFETY: see above.
         let own = unsafe { &mut *session };
@@ -211,13 +211,13 @@ pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns:
             continue;
         }
         own.session.flush();
-        if handled > 0 || gone {
+        if handled > 0 || has_failed {
             break;
         }
         if wait_ns == 0 {
             if let Err(e) = own.session.check() {
                 fail(e);
-                gone = true;
+                has_failed = true;
             }
             break;
         }
@@ -227,13 +227,13 @@ pub unsafe extern "C" fn cofferdam_run(session: *mut cofferdam_session, wait_ns:
             Ok(()) => {}
             Err(e) => {
                 fail(e);
-                gone = true;
+                has_failed = true;
             }
         }
     }
     // SAFETY: see above.
     unsafe { (*session).is_running = false };
-    if gone { -1 } else { handled }
+    if has_failed { -1 } else { handled }
 }
 
 /// Calls the handler of one event.

@@ -4,8 +4,8 @@
 use crate::bell::{BellEnd, Door, Doors, bell};
 use crate::ring::{ApplicationEnd, DataplaneEnd, ring_file, sealed_file};
 use crate::ringer::{Bell, Trust};
-use crate::served::Served;
-use cofferdam_pkey::Kind;
+use crate::served::ServedNetwork;
+use cofferdam_pkey::MemoryKind;
 use cofferdam_xsk::{Access, FrameFacts, Mapping, Memory};
 use nix::sys::eventfd::EventFd;
 use std::io;
@@ -32,7 +32,7 @@ pub struct Sizes {
     pub owners: Vec<u8>,
     /// Addresses of the dataplane; empty if unknown.
     #[serde(default)]
-    pub served: Served,
+    pub served: ServedNetwork,
     /// Whether the loop yields its CPU to an application that has events, because the two may share
     /// it.
     #[serde(default)]
@@ -114,14 +114,14 @@ pub(crate) fn channel(
             ranges,
             datagrams: 0,
             owners: Vec::new(),
-            served: Served::default(),
+            served: ServedNetwork::default(),
             yields: false,
             key: String::new(),
         },
         area,
     };
     let len = area_bytes as usize;
-    let area = Mapping::lent(outside.area.as_fd(), len, Access::Read, Kind::Private)?;
+    let area = Mapping::lent(outside.area.as_fd(), len, Access::Read, MemoryKind::Private)?;
     let area = Arc::new(area);
     let mut parts = frames.map(|frames| frames.split(cores as u32).into_iter());
     let mut inside = Vec::with_capacity(cores);
@@ -141,7 +141,7 @@ pub(crate) fn channel(
 }
 
 /// The application's side, mapped.
-pub(crate) struct Mapped {
+pub(crate) struct MappedChannel {
     /// Rings and door of each core.
     pub cores: Vec<(ApplicationEnd, EventFd)>,
     pub area: Mapping,
@@ -150,7 +150,7 @@ pub(crate) struct Mapped {
     pub sizes: Sizes,
 }
 
-impl Mapped {
+impl MappedChannel {
     /// Rings of the first core.
     pub fn first(&mut self) -> &mut ApplicationEnd {
         &mut self.cores[0].0
@@ -159,13 +159,13 @@ impl Mapped {
 
 impl Outside {
     /// Maps the descriptors. Received data can be mapped only for reading.
-    pub fn map(self) -> io::Result<Mapped> {
+    pub fn map(self) -> io::Result<MappedChannel> {
         let len = usize::try_from(self.sizes.inbox_bytes).map_err(io::Error::other)?;
         let cores = self.cores.into_iter();
         let cores: io::Result<Vec<(ApplicationEnd, EventFd)>> = cores
             .map(|(rings, door)| Ok((ApplicationEnd::map(rings.as_fd())?, door)))
             .collect();
-        Ok(Mapped {
+        Ok(MappedChannel {
             cores: cores?,
             area: Mapping::new(
                 self.area.as_fd(),

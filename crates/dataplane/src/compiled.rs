@@ -21,7 +21,7 @@ pub fn turn(engine: &mut Engine<Socket>, inline: &mut dyn FnMut() -> bool) -> bo
 pub fn serve(
     config: &Config,
     stop: &Arc<AtomicBool>,
-    say: &(dyn Fn(Notice) + Send + Sync),
+    notify: &(dyn Fn(Notice) + Send + Sync),
 ) -> Result<(), RunError> {
-    run(config, stop, say)
+    run(config, stop, notify)
 }

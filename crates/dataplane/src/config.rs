@@ -92,7 +92,7 @@ pub struct Packets {
 
 /// The way in which packets come off the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum LinkKind {
     /// AF_XDP.
     Xdp(Mode),
     /// A tap device.
@@ -296,7 +296,8 @@ impl Config {
                 sum += u32::from(percent);
                 if percent == 0 || sum > 100 {
                     let why = format!(
-                        "share_pct = {percent}: shares are 1 to 100, and all together no more than 100"
+                        "share_pct = {percent}: shares are 1 to 100, and all together no more than \
+                            100"
                     );
                     return Err(at(share.span(), why));
                 }

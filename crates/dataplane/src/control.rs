@@ -16,9 +16,9 @@ use crate::engine::cores::Hub;
 use crate::engine::{CoreTally, Life, Maker, Offence, Order, Tally};
 use crate::metrics;
 use crate::notice::Notice;
-use crate::served::{Served, ServedDevice};
+use crate::served::{ServedDevice, ServedNetwork};
 use crate::tuning::control::{BUSY_WAIT_MS, LONGEST_WAIT_MS};
-use clients::{Asked, Clients};
+use clients::{ClientRequest, Clients};
 use cofferdam_exporter::{Exporter, Exposition, Format};
 use cofferdam_xsk::{Facts, PortError};
 use door::Door;
@@ -114,18 +114,21 @@ impl Control {
         })
     }
 
-    /// Serves until `stop`, and passes notices to `say`.
+    /// Serves until `stop`, and passes notices to `notify`.
     ///
     /// # Errors
     /// [`PortError::Gone`] if a device is gone.
-    pub fn run(mut self, stop: &AtomicBool, say: impl Fn(Notice)) -> Result<(), PortError> {
+    pub fn run(mut self, stop: &AtomicBool, notify: impl Fn(Notice)) -> Result<(), PortError> {
         let mut outcome = Ok(());
         while outcome.is_ok() && !stop.load(Ordering::Relaxed) {
             self.turn();
             let (tally, _) = self.counted();
-            self.offences.look(tally, &say);
-            self.look_at_load(&say);
-            outcome = self.devices.iter_mut().try_for_each(|one| one.look(&say));
+            self.offences.report_new(tally, &notify);
+            self.follow_load(&notify);
+            outcome = self
+                .devices
+                .iter_mut()
+                .try_for_each(|one| one.report_change(&notify));
         }
         // No client can attach any more.
         drop(self.root_door);
@@ -134,7 +137,7 @@ impl Control {
     }
 
     /// Reads the cores when an interval is over, and continues a plan.
-    fn look_at_load(&mut self, say: impl Fn(Notice)) {
+    fn follow_load(&mut self, notify: impl Fn(Notice)) {
         if self.meter.left().is_zero() {
             let reading = self.meter.read(&self.hub.shown());
             let is_moving = self.moves.on_its_way().is_some();
@@ -143,7 +146,7 @@ impl Control {
             }
         }
         if let Some(scaler) = &mut self.scaler {
-            scaler.carry_on(&mut self.moves, say);
+            scaler.resume_plan(&mut self.moves, notify);
         }
     }
 
@@ -169,7 +172,7 @@ impl Control {
         fds.extend(self.clients.poll_fds());
         let metrics_at = fds.len();
         fds.extend(self.metrics.iter().flat_map(Exporter::poll_fds));
-        if poll(&mut fds, self.rest()).is_err() {
+        if poll(&mut fds, self.poll_timeout()).is_err() {
             return;
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
@@ -181,20 +184,19 @@ impl Control {
             // Only this process has the descriptor, so that nobody else can make it block.
             let _ = self.hub.control().read();
         }
-        let (asked, has_ended) = self.clients.take(others);
+        let (mut requests, has_ended) = self.clients.take(others);
         self.hub.bury();
         if has_ended {
             // The application ends on the other cores as well.
-            self.hub.look();
+            self.hub.wake_cores();
         }
-        let mut requests = asked;
         // Root comes first: nobody else can fill its socket.
         for (is_ready, door) in [(*of_root, &self.root_door), (*newcomers, &self.door)] {
             if is_ready {
                 requests.extend(self.clients.accept(door));
             }
         }
-        requests.into_iter().for_each(|request| self.asked(request));
+        requests.into_iter().for_each(|request| self.serve(request));
         // One request a turn: requests of others are served in between.
         if let Some(request) = self.attach_queue.next() {
             self.serve_attach(request);
@@ -206,7 +208,7 @@ impl Control {
     }
 
     /// Time to wait for a client. It is short enough to notice `stop` and the end of an interval.
-    fn rest(&self) -> PollTimeout {
+    fn poll_timeout(&self) -> PollTimeout {
         if !self.attach_queue.is_empty() {
             return PollTimeout::ZERO;
         }
@@ -219,8 +221,8 @@ impl Control {
         PollTimeout::try_from(left).map_or(longest, |left| left.min(longest))
     }
 
-    fn asked(&mut self, Asked { fd, uid, bytes }: Asked) {
-        let said = match serde_json::from_slice(&bytes) {
+    fn serve(&mut self, ClientRequest { fd, uid, bytes }: ClientRequest) {
+        let reply = match serde_json::from_slice(&bytes) {
             Ok(Request::Status {} | Request::Move { .. })
                 if uid != 0 && uid != nix::unistd::getuid().as_raw() =>
             {
@@ -252,7 +254,7 @@ impl Control {
             Err(e) => Answer::Refused(format!("this is not a request: {e}")),
         };
         // A client that does not read the answer needs none.
-        let _ = answer(&fd, &said, None);
+        let _ = answer(&fd, &reply, None);
     }
 
     fn serve_attach(&mut self, request: AttachRequest) {
@@ -281,7 +283,8 @@ impl Control {
     ) -> Result<Arc<Life>, String> {
         if version != INTERFACE_VERSION {
             return Err(format!(
-                "its interface has version {INTERFACE_VERSION}, this application has version {version}"
+                "its interface has version {INTERFACE_VERSION}, this application has version \
+                    {version}"
             ));
         }
         let clients = (0_u8..).zip(&self.config.applications);
@@ -317,7 +320,7 @@ impl Control {
                 life.accuse(Offence::Bell);
                 life.end();
                 hub.wake_control();
-                hub.look();
+                hub.wake_cores();
             };
             // An application behind keys could write to the thread's stack, so that it has no such
             // thread.
@@ -331,7 +334,7 @@ impl Control {
         }
         let mut sizes = outside.sizes.clone();
         own_key.clone_into(&mut sizes.key);
-        sizes.served = Served {
+        sizes.served = ServedNetwork {
             addresses: (self.config.addresses().map(|a| (a.ip, a.prefix_len))).collect(),
             gateways: (self.config.links.iter())
                 .flat_map(|link| link.gateways.clone())
@@ -342,7 +345,7 @@ impl Control {
         };
         answer(fd, &Answer::Attached(sizes), Some(&outside)).map_err(|e| {
             life.end();
-            self.hub.look();
+            self.hub.wake_cores();
             format!("the answer cannot be sent: {e}")
         })?;
         Ok(life)

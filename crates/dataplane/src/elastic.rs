@@ -102,7 +102,7 @@ impl Planner {
     }
 
     /// Records the end of a plan. Nothing changes for a pause.
-    pub fn settled(&mut self, now: Duration) {
+    pub fn finish_plan(&mut self, now: Duration) {
         self.changed = Some(now);
         (self.slow, self.uneven, self.calm) = (0, 0, 0);
     }
@@ -225,7 +225,8 @@ impl Planner {
         self.evened |= moves.iter().map(|m| 1_u128 << m.group).sum::<u128>();
         let (full, idle) = (percent(load.of(from)), percent(load.of(to)));
         let why = format!(
-            "{} moved from core {from} to core {to}: they were busy {full} and {idle} of their time",
+            "{} moved from core {from} to core {to}: they were busy {full} and {idle} of their \
+                time",
             groups(moves.len()),
         );
         let change = Change::Balance;
@@ -249,15 +250,19 @@ impl Planner {
             let mut after = load.clone();
             let moves = after.spread(core)?;
             let is_free = moves.iter().all(|m| self.is_free(m.group, now));
-            let busiest = after.in_use().iter().map(|c| after.of(*c)).fold(0.0, f64::max);
+            let busiest = after
+                .in_use()
+                .iter()
+                .map(|c| after.of(*c))
+                .fold(0.0, f64::max);
             let why = format!(
-                "core {core} removed, its {} spread: each other core will be busy for at most {} of its time",
+                "core {core} removed, its {} spread: each other core will be busy for at most {} \
+                    of its time",
                 groups(moves.len()),
                 percent(busiest),
             );
             let change = Change::Remove(core);
-            (is_free && busiest <= self.settings.busy_share)
-                .then_some(Plan { change, moves, why })
+            (is_free && busiest <= self.settings.busy_share).then_some(Plan { change, moves, why })
         })
     }
 }

@@ -41,8 +41,8 @@ pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Protection, S
 pub use metrics::SCHEMA;
 pub use notice::Notice;
 pub use run::{RunError, packet_memory, run};
-pub use served::{Served, ServedDevice};
+pub use served::{ServedDevice, ServedNetwork};
 pub use session::{
-    Application, Bound, Buffer, Connection, Event, EventLoop, Knock, Received, Session,
+    Application, BoundAddress, Buffer, Connection, Event, EventLoop, Knock, ReceivedData, Session,
 };
 pub use tuning::{MOST_APPLICATIONS, MOST_BATCH, MOST_CORES};

@@ -94,7 +94,8 @@ impl std::str::FromStr for Grant {
     fn from_str(text: &str) -> Result<Grant, String> {
         let wrong = |why: &str| {
             format!(
-                "`{text}` {why}: write TRANSPORT/ADDRESS:PORT, such as tcp/10.0.0.9:80, udp/*:53 or tcp/[fd00::9]:8000-8099"
+                "`{text}` {why}: write TRANSPORT/ADDRESS:PORT, such as tcp/10.0.0.9:80, udp/*:53 \
+                    or tcp/[fd00::9]:8000-8099"
             )
         };
         let (transport, rest) = text
@@ -213,7 +214,7 @@ mod tests {
 
     /// Promise 70.
     #[test]
-    fn a_sender_has_the_dynamic_ports_that_no_other_may_bind() {
+    fn a_sender_may_use_dynamic_ports_without_a_grant() {
         let mut rights = Rights {
             connect: true,
             ..Rights::default()

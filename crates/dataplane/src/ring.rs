@@ -5,7 +5,7 @@
 //! application is detected by its distance, and harms only that application.
 
 use crate::abi::Entry;
-use cofferdam_pkey::Kind;
+use cofferdam_pkey::MemoryKind;
 use cofferdam_xsk::{Access, Mapping};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -47,9 +47,9 @@ pub(crate) fn ring_file() -> io::Result<OwnedFd> {
     sealed_file("cofferdam-rings", LEN)
 }
 
-struct Shared(Mapping);
+struct SharedRings(Mapping);
 
-impl Shared {
+impl SharedRings {
     fn word(&self, word: Word) -> &AtomicU32 {
         // SAFETY: the word lies inside the first page of the mapping, aligned to a cache line;
         // both sides use it atomically.
@@ -78,7 +78,7 @@ pub(crate) struct Nonsense;
 
 /// End of the dataplane.
 pub(crate) struct DataplaneEnd {
-    shared: Shared,
+    shared: SharedRings,
     calls_read: u32,
     conditions_written: u32,
     published: u32,
@@ -88,7 +88,12 @@ impl DataplaneEnd {
     /// Maps the rings without touching them.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<DataplaneEnd> {
         Ok(DataplaneEnd {
-            shared: Shared(Mapping::lent(file, LEN, Access::Write, Kind::Private)?),
+            shared: SharedRings(Mapping::lent(
+                file,
+                LEN,
+                Access::Write,
+                MemoryKind::Private,
+            )?),
             calls_read: 0,
             conditions_written: 0,
             published: 0,
@@ -181,7 +186,7 @@ impl DataplaneEnd {
 
 /// End of the application.
 pub(crate) struct ApplicationEnd {
-    shared: Shared,
+    shared: SharedRings,
     calls_written: u32,
     published: u32,
     conditions_read: u32,
@@ -190,7 +195,7 @@ pub(crate) struct ApplicationEnd {
 impl ApplicationEnd {
     pub fn map(file: BorrowedFd<'_>) -> io::Result<ApplicationEnd> {
         Ok(ApplicationEnd {
-            shared: Shared(Mapping::new(file, 0, LEN, Access::Write)?),
+            shared: SharedRings(Mapping::new(file, 0, LEN, Access::Write)?),
             calls_written: 0,
             published: 0,
             conditions_read: 0,

@@ -236,7 +236,7 @@ mod tests {
             });
             let now_ns = bell.trust.now_ns();
             bell.line.cheap_at_ns.store(now_ns, Ordering::Relaxed);
-            end.rest();
+            end.take_rings();
             bell.ring();
             assert!(events(&end, PollTimeout::ZERO).contains(PollFlags::POLLIN));
             // An older cheap ring does not count.
@@ -276,15 +276,15 @@ mod tests {
             set
         };
         let mut all: Vec<_> = (0..sets).map(|_| (set(), Vec::new())).collect();
-        if let Some((_, held)) = all.first_mut() {
-            *held = copies;
+        if let Some((_, descriptors)) = all.first_mut() {
+            *descriptors = copies;
         }
         all
     }
 
     /// Promise 69.
     #[test]
-    fn a_bell_with_a_hundred_thousand_waiters_is_an_offence_and_never_the_loops_cost() {
+    fn a_hundred_thousand_waiters_at_a_bell_are_an_offence() {
         time_limit(LIMIT, || {
             let (bell, end) = bell(Arc::default()).expect("a bell");
             let is_accused = Arc::new(AtomicBool::new(false));

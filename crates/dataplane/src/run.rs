@@ -1,6 +1,6 @@
 //! Running a dataplane from its configuration: device, loop and control plane.
 
-use crate::config::{Config, Kind, Link};
+use crate::config::{Config, Link, LinkKind};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::notice::Notice;
@@ -26,7 +26,8 @@ pub enum RunError {
     Port(#[from] PortError),
     /// Linux has one of the addresses.
     #[error(
-        "{address} is an address of Linux, on {device}: give the dataplane one of its own in [network], or remove it from Linux (`ip address del` … `dev {device}`)"
+        "{address} is an address of Linux, on {device}: give the dataplane one of its own in \
+            [network], or remove it from Linux (`ip address del` … `dev {device}`)"
     )]
     Address {
         /// The address of both.
@@ -39,7 +40,8 @@ pub enum RunError {
     Engine(#[from] EngineError),
     /// An application needs protection keys, and there are none, or no region behind them.
     #[error(
-        "application '{application}' has domain = \"pkey\": {source}; set domain = \"process\" for it"
+        "application '{application}' has domain = \"pkey\": {source}; set domain = \"process\" for \
+            it"
     )]
     Region {
         /// Name of the application.
@@ -66,7 +68,7 @@ pub enum RunError {
     Os(#[from] io::Error),
 }
 
-/// Runs a dataplane until `stop`, and passes notices to `say`.
+/// Runs a dataplane until `stop`, and passes notices to `notify`.
 ///
 /// At the end the redirecting program, its addresses and the sockets are removed; after a kill the
 /// kernel does it. Without a signal, `stop` is noticed within 50 ms. So is the removal of a device,
@@ -74,7 +76,7 @@ pub enum RunError {
 pub fn run(
     config: &Config,
     stop: &Arc<AtomicBool>,
-    say: impl Fn(Notice) + Send + Sync,
+    notify: impl Fn(Notice) + Send + Sync,
 ) -> Result<(), RunError> {
     let region = match config.guest() {
         None => None,
@@ -92,13 +94,13 @@ pub fn run(
     let (mut devices, mut tap) = (Vec::new(), None);
     for link in &config.links {
         match link.kind {
-            Kind::Tap => tap = Some(Tap::open(&link.name, random_mac()?)?),
-            Kind::Xdp(mode) => devices.push((Device::open(&link.name, mode)?, link)),
+            LinkKind::Tap => tap = Some(Tap::open(&link.name, random_mac()?)?),
+            LinkKind::Xdp(mode) => devices.push((Device::open(&link.name, mode)?, link)),
         }
     }
     if let Some(tap) = tap {
         let memory = packet_memory(tap.facts(), frames, frame_bytes)?;
-        return serve(region, vec![(vec![tap], memory)], config, stop, &say);
+        return serve(region, vec![(vec![tap], memory)], config, stop, &notify);
     }
     let Some((first, _)) = devices.first() else {
         return Err(io::Error::other("a dataplane needs a device").into());
@@ -111,7 +113,7 @@ pub fn run(
             device.claim(address.ip)?;
         }
     }
-    serve(region, sockets, config, stop, &say)
+    serve(region, sockets, config, stop, &notify)
 }
 
 /// Hardware address of a new device.
@@ -197,7 +199,7 @@ fn serve<P: Port + Send + 'static>(
     ports: Vec<(Vec<P>, Memory)>,
     config: &Config,
     stop: &Arc<AtomicBool>,
-    say: &(impl Fn(Notice) + Send + Sync),
+    notify: &(impl Fn(Notice) + Send + Sync),
 ) -> Result<(), RunError> {
     let of_first = ports.iter().take(1).flat_map(|(ports, _)| ports);
     let facts: Vec<Facts> = of_first.map(|port| port.facts().clone()).collect();
@@ -207,7 +209,7 @@ fn serve<P: Port + Send + 'static>(
     if let (Some(region), 1) = (region, engines.len())
         && let Some(engine) = engines.pop()
     {
-        return pkey::serve(region, engine, &facts, config, stop, say);
+        return pkey::serve(region, engine, &facts, config, stop, notify);
     }
     let Some((first, others)) = engines.split_first_mut() else {
         return Err(io::Error::other("a dataplane needs a core").into());
@@ -217,12 +219,12 @@ fn serve<P: Port + Send + 'static>(
     // The loops may sleep without limit.
     let end = || {
         stop.store(true, Ordering::Relaxed);
-        hub.look();
+        hub.wake_cores();
     };
     let end = &end;
     let mut tasks: Vec<(String, Task<'_>)> = vec![(
         "control".to_owned(),
-        Box::new(move || Ok(control.run(stop, say)?)),
+        Box::new(move || Ok(control.run(stop, notify)?)),
     )];
     for (n, engine) in (1..).zip(others) {
         let body = move || drive(engine, config, n, stop);
@@ -242,7 +244,7 @@ fn serve<P: Port + Send + 'static>(
         }
         let mut outcome = begun.map_err(RunError::Os).and_then(|()| {
             pin(config, 0)?;
-            say(Notice::Ready);
+            notify(Notice::Ready);
             first.run(stop);
             Ok(())
         });

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// Facts of the network for an application that attaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Served {
+pub struct ServedNetwork {
     /// Addresses of the dataplane, with the lengths of their networks' prefixes in bits.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Next hops for packets to other networks.
@@ -28,7 +28,7 @@ pub struct ServedDevice {
     pub addresses: Vec<IpAddr>,
 }
 
-impl Served {
+impl ServedNetwork {
     /// Whether the dataplane has the address.
     pub fn is_own(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|(own, _)| *own == ip)
@@ -112,11 +112,11 @@ mod tests {
 
     #[test]
     fn networks_and_gateways_say_what_is_served() {
-        let mut served = Served {
+        let mut served = ServedNetwork {
             addresses: vec![(ip("10.0.0.9"), 24), (ip("fd00::9"), 64)],
             gateways: Vec::new(),
             connect: true,
-            ..Served::default()
+            ..ServedNetwork::default()
         };
         assert!(served.is_own(ip("10.0.0.9")) && !served.is_own(ip("10.0.0.1")));
         for (remote, is_reached) in [

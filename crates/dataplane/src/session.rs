@@ -11,20 +11,20 @@ mod received;
 mod rings;
 mod wait;
 
-pub use event::{Bound, Connection, Event, Knock};
+pub use event::{BoundAddress, Connection, Event, Knock};
 pub(crate) use event_loop::hand_out;
 pub use event_loop::{Application, EventLoop};
-pub use received::Received;
+pub use received::ReceivedData;
 
 use crate::abi::{Call, Condition, Sharing};
 use crate::area::{Area, LARGEST, Piece};
-use crate::channel::Mapped;
+use crate::channel::MappedChannel;
 use crate::handle;
-use crate::served::Served;
+use crate::served::ServedNetwork;
 use crate::tuning::session::{LOOK_TIMER, RESERVE_PART};
 use bounds::Bounds;
 use cofferdam_netstack::ConnectionOptions;
-use connection::{Closing, Connections, State};
+use connection::{Closing, ConnectionState, Connections};
 use cores::{CoreEnd, Groups};
 use datagrams::Sends;
 use lending::Lending;
@@ -69,14 +69,14 @@ pub struct Session {
     bounds: Bounds,
     sends: Sends,
     next_check: Instant,
-    served: Served,
+    served: ServedNetwork,
     /// Whether the loop yields the CPU that this application may share with it.
     yields: bool,
     key: String,
 }
 
 impl Session {
-    pub(crate) fn new(mapped: Mapped, socket: Option<OwnedFd>) -> Session {
+    pub(crate) fn new(mapped: MappedChannel, socket: Option<OwnedFd>) -> Session {
         Session {
             cores: mapped.cores.into_iter().map(CoreEnd::new).collect(),
             turn: 0,
@@ -109,18 +109,23 @@ impl Session {
     }
 
     /// Facts of the dataplane's network.
-    pub fn served(&self) -> &Served {
+    pub fn served(&self) -> &ServedNetwork {
         &self.served
     }
 
     /// Accepts connections to `local`. [`Event::Bound`] reports the outcome.
-    pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> Bound {
+    pub fn listen(&mut self, local: SocketAddr, backlog: u32) -> BoundAddress {
         self.listen_shared(local, backlog, Sharing::default())
     }
 
     /// Accepts connections as [`Session::listen`] does, at an address that other sessions of this
     /// application may have too.
-    pub fn listen_shared(&mut self, local: SocketAddr, backlog: u32, sharing: Sharing) -> Bound {
+    pub fn listen_shared(
+        &mut self,
+        local: SocketAddr,
+        backlog: u32,
+        sharing: Sharing,
+    ) -> BoundAddress {
         let bound = self.bounds.add(self.cores.len(), None);
         self.call_all(Call::Listen {
             local,
@@ -139,7 +144,7 @@ impl Session {
     /// Opens a connection as [`Session::connect`] does, with settings that replace the dataplane's.
     /// Keepalive times are whole seconds. A value beyond Linux's bounds becomes the bound.
     pub fn connect_with(&mut self, remote: SocketAddr, options: ConnectionOptions) -> Connection {
-        let connection = self.connections.add(State::Opening);
+        let connection = self.connections.add(ConnectionState::Opening);
         self.call(Call::Connect {
             remote,
             cookie: connection.0,
@@ -176,7 +181,7 @@ impl Session {
 
     /// Accepts a connection.
     pub fn accept(&mut self, knock: &Knock) -> Connection {
-        let connection = self.connections.add(State::Open {
+        let connection = self.connections.add(ConnectionState::Open {
             handle: knock.handle,
         });
         self.call(Call::Accept {
@@ -356,7 +361,7 @@ impl Session {
     fn translate(&mut self, core: usize, condition: Condition) -> Option<Event> {
         Some(match condition {
             Condition::Bound { cookie, result } => {
-                return self.bound(core, Bound(cookie), result);
+                return self.bound(core, BoundAddress(cookie), result);
             }
             Condition::Knock {
                 cookie,
@@ -366,7 +371,7 @@ impl Session {
                 self.groups.is_at(handle::group(handle), core);
                 Event::Knock(Knock {
                     handle,
-                    listener: Bound(cookie),
+                    listener: BoundAddress(cookie),
                     remote,
                 })
             }
@@ -405,7 +410,7 @@ impl Session {
                 ..
             } => Event::Received {
                 connection: Connection(cookie),
-                data: Received::new(&self.inbox, (core, Call::RecvDone { frame }), offset, len),
+                data: ReceivedData::new(&self.inbox, (core, Call::RecvDone { frame }), offset, len),
             },
             Condition::PeerClosed { cookie, .. } => Event::PeerClosed(Connection(cookie)),
             Condition::Sent {
@@ -448,8 +453,8 @@ impl Session {
                 remote,
             } => {
                 let done = (core, Call::UdpRecvDone { frame });
-                let data = Received::new(&self.inbox, done, offset, len);
-                return self.datagram(core, Bound(cookie), data, (remote, local));
+                let data = ReceivedData::new(&self.inbox, done, offset, len);
+                return self.datagram(core, BoundAddress(cookie), data, (remote, local));
             }
             Condition::UdpSent { token, .. } => {
                 self.datagram_sent(token);

@@ -145,9 +145,9 @@ pub(crate) mod bell {
     use std::time::Duration;
 
     /// Time from a cheap ring within which the loop rings by itself. An application needs half a
-    /// microsecond to add a watch, and each watch costs a ring the same time, so that this is
-    /// also the loop's longest ring. Longer: longer stalls; shorter: applications that are rarely woken wait
-    /// for another thread more often.
+    /// microsecond to add a watch, and each watch costs a ring the same time, so that this is also
+    /// the loop's longest ring. Longer: longer stalls; shorter: applications that are rarely woken
+    /// wait for another thread more often.
     pub const TRUSTED_FOR: Duration = Duration::from_millis(10);
     /// Longest duration of a cheap ring; a ring without watches takes 10 µs. Lower: an interrupted
     /// loop counts as an expensive ring; higher: more watches are not noticed.

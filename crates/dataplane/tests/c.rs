@@ -1,5 +1,5 @@
-//! The C interface: the example is compiled by cc against the header, attached to a dataplane and
-//! used by Linux clients.
+//! The C interface: cc compiles the example against the header, and Linux clients use it on a
+//! dataplane.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
 
-/// Where cargo puts the shared library: beside the programs of the tests.
+/// Folder in which cargo puts the shared library, next to the test programs.
 fn libraries() -> PathBuf {
     let own = std::env::current_exe().expect("a test has a program");
     own.parent().expect("it lies in a folder").to_owned()
@@ -68,21 +68,21 @@ impl Echo {
         Echo { process, out }
     }
 
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap_or_default()
     }
 }
 
 /// Promise 55.
 #[test]
-fn the_c_example_serves_keeps_what_finds_no_room_and_ends() {
+fn the_c_example_serves_queues_and_ends() {
     let _alone = exclusive();
     time_limit(Duration::from_secs(60), || {
         let scene = Scene::new("", &ECHO.replace("*:7", &format!("{ADDRESS}:7")));
         let program = compile(scene.folder());
         let echo = Echo::start(&scene, &program, "echo");
         wait_until("the example", Duration::from_secs(10), || {
-            echo.said().contains("ready")
+            echo.output().contains("ready")
         });
         for (len, seed) in [(1, 1), (5000, 2), (2 << 20, 3)] {
             let back = scene.client(move || round_trip(connect(ADDRESS, 7), bytes(len, seed)));
@@ -102,10 +102,10 @@ fn the_c_example_serves_keeps_what_finds_no_room_and_ends() {
             scene.count("/counts/conditions") > 0
         });
         echo.process.signal(Signal::SIGTERM);
-        assert_eq!(echo.process.wait(), Some(0), "{}", echo.said());
-        let said = echo.said();
-        let ticks = said.lines().last().and_then(|l| l.strip_suffix(" ticks"));
-        assert!(ticks.is_some_and(|n| n != "0"), "{said}");
+        assert_eq!(echo.process.wait(), Some(0), "{}", echo.output());
+        let output = echo.output();
+        let ticks = output.lines().last().and_then(|l| l.strip_suffix(" ticks"));
+        assert!(ticks.is_some_and(|n| n != "0"), "{output}");
         wait_until("the clean-up", Duration::from_secs(5), || {
             scene.count("/counts/applications_ended") == 1
         });
@@ -126,7 +126,7 @@ fn the_c_example_reports_why_it_cannot_serve() {
         ] {
             let echo = Echo::start(&scene, &program, name);
             assert_eq!(echo.process.wait(), Some(1));
-            assert!(echo.said().contains(words), "{}", echo.said());
+            assert!(echo.output().contains(words), "{}", echo.output());
         }
     });
 }

@@ -1,5 +1,5 @@
-//! Programs of others against the dataplane over veth: Debian's wrk, ncat and ping are served,
-//! and its nginx and redis serve clients on the dataplane.
+//! Foreign programs and the dataplane over veth. It serves Debian's wrk, ncat and ping, and
+//! Debian's nginx and redis serve clients on the dataplane.
 
 mod support;
 
@@ -16,7 +16,7 @@ use support::{ADDRESS, ECHO, Scene, bytes, connect};
 const LIMIT: Duration = Duration::from_secs(60);
 const ASKER: &str = "[[application]]\nname = \"asker\"\nuser = \"0\"\nconnect = true\n";
 
-/// IPv4 and IPv6: each has its own listener.
+/// Any IPv4 address and any IPv6 address, for a listener each.
 fn any(port: u16) -> [SocketAddr; 2] {
     [([0; 4], port).into(), ([0; 8], port).into()]
 }
@@ -32,14 +32,14 @@ fn grants(port: u16) -> String {
     grant("v4") + &grant("v6")
 }
 
-/// Both serve.
+/// Waits until both listeners serve.
 fn await_both(scene: &Scene, port: u16) {
     for address in [ADDRESS, "fd98::9"] {
         scene.client(move || drop(connect(address, port)));
     }
 }
 
-/// The number before `what` in a program's output.
+/// Number before `what` in a program's output.
 #[track_caller]
 fn number_before(out: &str, what: &str) -> u64 {
     let found = out.split(what).next().filter(|head| head.len() < out.len());
@@ -74,7 +74,7 @@ fn wrk_is_answered_on_every_connection_also_when_it_pipelines() {
             (ADDRESS, script.as_str()),
             (ADDRESS, "-H Connection:close"),
         ] {
-            // wrk counts an answer later than its limit as an error: the machine may be slow.
+            // wrk counts an answer beyond its limit as an error, and the machine may be slow.
             let out = scene.client.run(&format!(
                 "wrk --threads 1 --connections 50 --duration 1s --timeout 30s {more} http://{host}/"
             ));
@@ -90,7 +90,7 @@ fn wrk_is_answered_on_every_connection_also_when_it_pipelines() {
 
 /// Promise 50.
 #[test]
-fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
+fn ncat_gets_its_bytes_and_a_close_for_its_close() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("", &grants(7));
@@ -102,7 +102,7 @@ fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
         for (round, address) in [ADDRESS, "fd98::9"].into_iter().enumerate() {
             let sent = bytes(2_000_000, round as u64);
             fs::write(format!("{folder}/sent"), &sent).expect("a file");
-            // It closes its side at the end of its input, and leaves when the server does.
+            // ncat closes its side at the end of its input, and ends when the server does.
             scene
                 .client
                 .sh(&format!("ncat {address} 7 <{folder}/sent >{folder}/back"));
@@ -114,32 +114,32 @@ fn ncat_gets_its_bytes_back_and_a_close_for_its_close() {
                 sent.len()
             );
         }
-        // Over UDP nothing ends: it is left as soon as the answer is there.
-        let said = scene.client.sh(&format!(
+        // UDP has no end, so that ncat ends with the answer.
+        let output = scene.client.sh(&format!(
             "mkfifo {folder}/in\nncat --udp {ADDRESS} 7 <{folder}/in >{folder}/out & \
              exec 3>{folder}/in\necho datagram >&3\n\
              while ! grep -q datagram {folder}/out; do sleep 0.02; done\n\
              kill $!\ncat {folder}/out"
         ));
-        assert_eq!(said, "datagram\n");
+        assert_eq!(output, "datagram\n");
     });
 }
 
 /// Promise 50.
 #[test]
-fn ping_finds_its_pattern_back_in_every_size_that_fits_a_packet() {
+fn ping_finds_its_pattern_in_answers_of_every_size() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = Scene::new("", ECHO);
         for address in [ADDRESS, "fd98::9"] {
             for size in [0, 56, 1452] {
-                // With a deadline (-w) it continues until that many answers are there; without, it
-                // waits two round trips for the last one, which a busy CPU may take longer for.
-                // Where answers are late it asks once more, and may get one more.
+                // With a deadline (-w) ping continues until that many answers have arrived. Without
+                // one it waits two round trips for the last answer, which may take longer on a busy
+                // CPU. With late answers it asks once more, and may get one more.
                 let out = scene.client.run(&format!(
                     "ping -c 20 -i 0.002 -w 60 -p c0ffee -s {size} {address}"
                 ));
-                // It says so when an answer's bytes are others.
+                // ping reports an answer with other bytes.
                 assert!(!out.contains("wrong data byte"), "{out}");
                 assert!(number_before(&out, " received") >= 20, "{out}");
             }
@@ -147,12 +147,12 @@ fn ping_finds_its_pattern_back_in_every_size_that_fits_a_packet() {
     });
 }
 
-/// Waits until a server in the client's namespace takes connections at `port`.
+/// Waits until a server in the client's namespace accepts connections at `port`.
 fn await_server(scene: &Scene, port: u16) {
     scene.client(move || drop(connect("10.98.2.2", port)));
 }
 
-/// An HTTP answer's body; its head must say that all is well.
+/// Body of an HTTP answer, whose head must report success.
 #[track_caller]
 fn body(answer: &[u8]) -> &[u8] {
     let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
@@ -177,7 +177,7 @@ fn nginx_configuration(folder: &Path) -> String {
 
 /// Promise 50.
 #[test]
-fn our_client_gets_a_real_nginxs_files_on_many_connections_at_once() {
+fn our_client_gets_a_real_nginxs_files_over_many_connections() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("", ASKER);
@@ -196,8 +196,8 @@ fn our_client_gets_a_real_nginxs_files_on_many_connections_at_once() {
             let connection = if last { "close" } else { "keep-alive" };
             format!("GET /{path} HTTP/1.1\r\nHost: nginx\r\nConnection: {connection}\r\n\r\n")
         };
-        // A hundred small ones one after the other on one connection, asked for all at once;
-        // the large one on its own; and a small one on each of sixty more.
+        // A hundred small requests in a row on one connection, sent at once; the large one on its
+        // own; a small one on each of sixty more connections.
         let mut requests: Vec<Vec<u8>> = vec![
             (1..=100)
                 .map(|i| head("small", i == 100))
@@ -224,7 +224,7 @@ fn our_client_gets_a_real_nginxs_files_on_many_connections_at_once() {
     });
 }
 
-/// A command as redis' protocol (RESP2) has it.
+/// A command in redis' protocol (RESP2).
 fn redis_command(words: &[&[u8]]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -237,7 +237,7 @@ fn redis_command(words: &[&[u8]]) -> Vec<u8> {
 
 /// Promise 50.
 #[test]
-fn our_client_is_served_by_a_real_redis_with_pipelines_and_large_values() {
+fn a_real_redis_serves_our_pipelines_and_large_values() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("", ASKER);
@@ -265,7 +265,7 @@ fn our_client_is_served_by_a_real_redis_with_pipelines_and_large_values() {
         expected.extend(&value);
         expected.extend(b"\r\n+OK\r\n");
         assert!(answers[0].bytes == expected);
-        // Two connections counted: together each number was given out once.
+        // Two connections counted; together they got each number once.
         let mut numbers: Vec<u32> = answers[1..]
             .iter()
             .flat_map(|a| a.bytes.split(|b| *b == b'\n'))

@@ -1,4 +1,4 @@
-//! A dataplane of several cores against Linux clients over veth.
+//! A dataplane of several cores and Linux clients over veth.
 
 mod support;
 
@@ -30,8 +30,8 @@ fn two_cores_share_one_queue_and_its_connections() {
         let scene = scene("[[core]]\n[[core]]\n", 1);
         scene.client.ping(ADDRESS);
         let clients = Clients::new(&scene, 12);
-        // 12 connections all of one core: once in 2,048 runs, were ports drawn by lot; so more
-        // come.
+        // 12 random ports all belong to one core once in 2,048 runs, so that further connections
+        // follow.
         let mut more = Vec::new();
         wait_until("connections on both cores", Duration::from_secs(20), || {
             more.push(scene.client(|| connect(ADDRESS, 7)));
@@ -82,7 +82,7 @@ fn flow_groups_move_under_traffic_and_no_client_notices() {
         let scene = scene("[[core]]\n[[core]]\n[[core]]\n", 1);
         let socket = scene.socket();
         let clients = Clients::new(&scene, 8);
-        // Each has one connection until the end; eight in fewer than four groups are not to be had.
+        // Each client keeps one connection. Eight connections occupy at least four groups.
         let mut groups = Vec::new();
         wait_until("the clients", Duration::from_secs(20), || {
             groups = busy_groups(&socket);
@@ -133,7 +133,7 @@ fn connections_open_while_all_groups_move() {
         stop.store(true, Ordering::Relaxed);
         assert!(opening.join().expect("the client ends") >= 3);
         assert_eq!(each_core(&socket, "groups"), [0, 128]);
-        // A core without groups sleeps; the other serves.
+        // A core without groups sleeps; the other one serves.
         let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(3000, 2)));
         assert!(back == bytes(3000, 2));
     });
@@ -141,7 +141,7 @@ fn connections_open_while_all_groups_move() {
 
 /// Promise 66.
 #[test]
-fn an_application_that_dies_while_its_groups_move_harms_no_other() {
+fn an_application_that_dies_during_moves_harms_no_other() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let cores = "[[core]]\n[[core]]\n";
@@ -155,7 +155,7 @@ fn an_application_that_dies_while_its_groups_move_harms_no_other() {
             let mut event_loop = EventLoop::new(session, echo);
             let doomed = scene.client.thread(|| {
                 let mut streams: Vec<_> = (0..8).map(|_| connect(ADDRESS, 8)).collect();
-                // They end by a reset, which may come while this writes or when it reads.
+                // The connections end by a reset, which may arrive during a write or a read.
                 for stream in &mut streams {
                     let _ = stream.write_all(&[5; 20_000]);
                 }
@@ -169,7 +169,7 @@ fn an_application_that_dies_while_its_groups_move_harms_no_other() {
             });
             served.expect("the dataplane is there");
             assert!(event_loop.application.bytes > 10_000, "it has not served");
-            // It hears of none of these moves.
+            // The application takes part in none of these moves.
             for group in busy_groups(&socket) {
                 move_group(&socket, group, round % 2).expect("it moves");
             }
@@ -202,8 +202,8 @@ fn wrong_cores_queues_and_groups_have_errors_of_their_own() {
             assert!(error.to_string().contains(reason), "{error}");
         }
         drop(scene);
-        let large = "eth0 has an MTU of 9000 bytes; with several cores, and on every device after the \
-                     first, a packet must fit one frame, which holds 1778 bytes";
+        let large = "eth0 has an MTU of 9000 bytes; with several cores, and on every device \
+            after the first, a packet must fit one frame, which holds 1778 bytes";
         for (cores, mtu_bytes, reason) in [
             (
                 "[[core]]\n[[core]]\nqueue = 7\n",

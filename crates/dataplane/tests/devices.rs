@@ -1,4 +1,4 @@
-//! A dataplane with two devices, between two networks that know nothing of each other.
+//! A dataplane with two devices, between two separate networks.
 
 mod support;
 
@@ -21,20 +21,20 @@ fn scene(cores: &str, queues: u32, link: &str) -> Scene {
     scene
 }
 
-/// What came back of `sent` from port 7 at `to`, in a namespace.
+/// Data that port 7 at `to` returns for `sent`, in a namespace.
 fn echoed(net: &Namespace, to: &'static str, sent: Vec<u8>) -> Vec<u8> {
     let thread = net.thread(move || round_trip(connect(to, 7), sent));
     thread.join().expect("the client ends")
 }
 
-/// Whether no connection to `to` comes about in a namespace.
+/// Whether no connection to `to` can be opened in a namespace.
 fn is_unreachable(net: &Namespace, to: SocketAddr) -> bool {
     let patience = Duration::from_millis(1500);
     let thread = net.thread(move || TcpStream::connect_timeout(&to, patience).is_err());
     thread.join().expect("the client ends")
 }
 
-/// Packets received and sent by device, in order.
+/// Packets received and sent by each device, in order.
 fn packets(scene: &Scene) -> Vec<(u64, u64)> {
     let status = status(&scene.socket()).expect("a status");
     let links = status["links"].as_array().expect("links").iter();
@@ -72,8 +72,8 @@ fn clients_of_both_networks_are_served_at_once() {
     });
 }
 
-/// The strong model: an address answers on its own device, and no host of one network speaks for one of the
-/// other.
+/// The strong host model: an address answers on its own device only, and no host of one network
+/// speaks for a host of the other.
 /// Promise 49.
 #[test]
 fn an_address_is_served_on_its_own_device_only() {
@@ -81,8 +81,8 @@ fn an_address_is_served_on_its_own_device_only() {
     time_limit(LIMIT, || {
         let scene = scene("", 1, "");
         let second = scene.second();
-        // Both networks on the second client's link: what it asks there for the first's address stays without an
-        // answer, and what it sends to the dataplane's station for it is not taken.
+        // Both networks are on the second client's link. Requests there for the first network's
+        // address get no answer, and packets for it are not accepted.
         second.address("eth0", "10.98.2.3/24");
         let to: SocketAddr = format!("{ADDRESS}:7").parse().expect("an address");
         assert!(is_unreachable(second, to), "no neighbour answers");
@@ -95,7 +95,7 @@ fn an_address_is_served_on_its_own_device_only() {
             "ip neighbour replace {ADDRESS} lladdr {mac} dev eth0 nud permanent"
         ));
         assert!(is_unreachable(second, to), "nor the station");
-        // The first client is not concerned.
+        // The first client is not affected.
         assert_eq!(
             echoed(&scene.client, ADDRESS, bytes(9000, 4)),
             bytes(9000, 4)
@@ -119,7 +119,8 @@ fn a_device_that_is_down_leaves_the_other_its_service() {
             .join()
             .expect("it connects");
         let mut open = scene.client(|| connect(ADDRESS, 7));
-        // Data of the second client is under way when its device goes down: the answers fill the ring.
+        // Data of the second client is in flight when its device goes down, so that the answers
+        // fill the ring.
         idle.write_all(&bytes(200_000, 6)).expect("taken");
         scene.server.run("ip link set eth1 down");
         for round in 0..200 {

@@ -1,5 +1,4 @@
-//! Elastic cores: a dataplane whose second core comes and goes with the load, against Linux clients
-//! over veth.
+//! Elastic cores: the second core of a dataplane follows the load of Linux clients over veth.
 
 mod support;
 
@@ -14,13 +13,13 @@ use support::cores::{Clients, busy_groups, each_core};
 use support::{ADDRESS, ECHO, Scene, bytes, connect, echo_and, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(90);
-/// How long a fact may take on a busy machine.
+/// Time limit of a fact on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CORES: &str = "[[core]]\n[[core]]\n";
-/// Any traffic adds a core, silence takes it away.
+/// Settings with which any traffic adds a core, and silence removes it.
 const EAGER: &str = "[elastic]\nqueue_delay = \"0us\"\nintervals = 1\ninterval = \"50ms\"\n\
                      busy_share = 0.95\npause = \"50ms\"\n";
-/// No traffic adds one.
+/// Settings with which no traffic adds a core.
 const SLOW: &str = "[elastic]\nqueue_delay = \"1s\"\ninterval = \"50ms\"\nintervals = 2\n\
                     busy_share = 0.95\npause = \"50ms\"\n";
 
@@ -44,14 +43,14 @@ fn last_decision(socket: &Path) -> String {
     why.expect("a decision").to_owned()
 }
 
-/// One core has all groups, and the other does nothing any more.
+/// Whether one core has all groups and the other is idle.
 fn is_calm(scene: &Scene) -> bool {
     each_core(&scene.socket(), "groups") == [128, 0] && scene.count("/cores_in_use") == 1
 }
 
 /// Promise 54.
 #[test]
-fn a_core_comes_with_the_load_and_goes_after_it_and_no_client_notices() {
+fn a_core_follows_the_load_without_harm_to_clients() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene(EAGER);
@@ -64,7 +63,7 @@ fn a_core_comes_with_the_load_and_goes_after_it_and_no_client_notices() {
             wait_until("its packets", PATIENCE, || {
                 each_core(&scene.socket(), "sent_packets")[1] > 0
             });
-            // It compares every byte.
+            // The clients compare every byte.
             assert!(clients.end().iter().all(|rounds| *rounds >= 3));
             wait_until("the core to go", PATIENCE, || {
                 changes(&scene, "removed") == changes(&scene, "added") && is_calm(&scene)
@@ -115,7 +114,7 @@ fn a_core_out_of_use_gets_no_work() {
 
 /// Promise 54.
 #[test]
-fn a_move_by_hand_is_accepted_and_taken_back_when_one_core_is_enough() {
+fn a_move_by_hand_lasts_until_one_core_is_enough() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene(SLOW);
@@ -143,21 +142,21 @@ fn a_move_by_hand_is_accepted_and_taken_back_when_one_core_is_enough() {
 
 /// Promise 66.
 #[test]
-fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
+fn an_application_that_dies_during_core_changes_harms_no_other() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let text = format!("{EAGER}{CORES}{}", echo_and("victim"));
         let mut scene = Scene::new("", &text);
         scene.serve("echo", || echo(7));
         let socket = scene.socket();
-        let kept = scene.client(|| connect(ADDRESS, 7));
+        let idle = scene.client(|| connect(ADDRESS, 7));
         for round in 1..=3 {
             let session = Session::attach(&socket, "victim").expect("it attaches");
             let mut event_loop = EventLoop::new(session, echo(8));
             let before = changes(&scene, "added");
             let doomed = scene.client.thread(|| {
                 let mut streams: Vec<_> = (0..8).map(|_| connect(ADDRESS, 8)).collect();
-                // They end by a reset, which may come while this writes or when it reads.
+                // The connections end by a reset, which may arrive during a write or a read.
                 let mut back = [0; 2000];
                 loop {
                     for stream in &mut streams {
@@ -183,7 +182,7 @@ fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
             });
             doomed.join().expect("the client ends");
             wait_until("the core to go", PATIENCE, || is_calm(&scene));
-            let stream = kept.try_clone().expect("a second handle");
+            let stream = idle.try_clone().expect("a second handle");
             assert!(round_trip(stream, bytes(3000, round)) == bytes(3000, round));
         }
         assert_eq!(scene.count("/counts/offences"), 0);
@@ -192,7 +191,7 @@ fn an_application_that_dies_while_a_core_comes_and_goes_harms_no_other() {
 
 /// Promise 66.
 #[test]
-fn a_device_set_down_under_load_takes_the_core_away_and_clients_resume_when_it_is_up() {
+fn clients_resume_when_a_device_is_up_again() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene(EAGER);

@@ -1,5 +1,5 @@
-//! "From nothing to a server" (docs/src/dataplane/first-server.md): its file configures a dataplane, its
-//! code is compiled, and a client of Linux's is answered by it.
+//! "From nothing to a server" (docs/src/dataplane/first-server.md): its file configures a
+//! dataplane, its code compiles, and its server answers a Linux client.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn block(language: &str) -> &'static str {
     block.split("```").next().expect("its text")
 }
 
-/// What a client is answered.
+/// Answer to a client.
 fn ask(client: &Namespace, question: &'static str) -> String {
     let asked = client.thread(move || {
         let mut connection = TcpStream::connect("10.0.0.9:7").expect("a connection");

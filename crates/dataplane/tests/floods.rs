@@ -1,9 +1,10 @@
-//! Floods and greed, end to end over veth: bounded memory, counted, and others keep their service.
+//! Floods and greedy applications, end to end over veth: memory is bounded, losses are counted, and
+//! others are served.
 
 mod support;
 
 use cofferdam_dataplane::applications::Echo;
-use cofferdam_dataplane::{Application, Event, Received, Session};
+use cofferdam_dataplane::{Application, Event, ReceivedData, Session};
 use cofferdam_lab::fixtures::{exclusive, time_limit, wait_until};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -22,8 +23,8 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// A TCP segment to port 7 of the dataplane.
-struct Forged {
+/// A TCP segment for port 7 of the dataplane.
+struct ForgedSegment {
     from: Ipv4Addr,
     port: u16,
     flags: u8,
@@ -32,15 +33,15 @@ struct Forged {
     payload: &'static [u8],
 }
 
-impl Forged {
-    /// The IPv4 packet; the kernel completes the IP header's checksum.
+impl ForgedSegment {
+    /// The IPv4 packet. The kernel completes the checksum of the IP header.
     fn packet(&self) -> Vec<u8> {
         let mut tcp = Vec::new();
         tcp.extend(self.port.to_be_bytes());
         tcp.extend(7_u16.to_be_bytes());
         tcp.extend(self.sequence.to_be_bytes());
         tcp.extend(self.acknowledgement.to_be_bytes());
-        // Five words of header; a window; checksum and urgent pointer follow.
+        // A header of five words, and a window. Checksum and urgent pointer follow.
         tcp.extend([5 << 4, self.flags, 0x20, 0x00, 0, 0, 0, 0]);
         tcp.extend(self.payload);
         let mut pseudo = Vec::new();
@@ -60,7 +61,7 @@ impl Forged {
     }
 }
 
-/// RFC 1071.
+/// Checksum of RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words
@@ -72,8 +73,8 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Sends what `forge` makes, as fast as the kernel takes it.
-fn flood(packets: u32, mut forge: impl FnMut(&mut fastrand::Rng) -> Forged) {
+/// Sends the segments of `forge` as fast as the kernel accepts them.
+fn flood(packets: u32, mut forge: impl FnMut(&mut fastrand::Rng) -> ForgedSegment) {
     // SAFETY: makes a descriptor, touches no memory.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW) };
     assert!(fd >= 0, "a raw socket");
@@ -104,13 +105,12 @@ fn flood(packets: u32, mut forge: impl FnMut(&mut fastrand::Rng) -> Forged) {
 fn scene() -> Scene {
     let mut scene = Scene::new("", ECHO);
     scene.serve("echo", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 7))));
-    // One that answers shows that the application has its address.
+    // An answer shows that the application has its address.
     scene.client(|| drop(connect(ADDRESS, 7)));
     scene
 }
 
-/// A client that asks and is answered over one connection until it is to stop; then how often
-/// it was.
+/// A client with one connection that makes requests until it is to stop, and returns their number.
 struct Steady {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -132,7 +132,7 @@ impl Steady {
         Steady { stop, thread }
     }
 
-    /// Panics when one answer was wrong or did not come.
+    /// Panics if an answer was wrong or missing.
     fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         let answered = self.thread.join().expect("every answer came");
@@ -151,7 +151,7 @@ fn stack(scene: &Scene, name: &str) -> u64 {
     scene.count(&format!("/stack/{name}"))
 }
 
-/// Others are served, and the packet memory comes back.
+/// Checks that others are served, and that the packet memory is free again.
 fn has_room_and_serves(scene: &Scene) {
     let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(100_000, 1)));
     assert!(back == bytes(100_000, 1), "others are served");
@@ -163,14 +163,14 @@ fn has_room_and_serves(scene: &Scene) {
 
 /// Promise 68.
 #[test]
-fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
+fn a_syn_flood_takes_no_memory_and_excludes_no_client() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
         let steady = Steady::start(&scene);
         scene.client(|| {
-            // Half of the senders would be on the link, half are nowhere.
-            flood(PACKETS, |random| Forged {
+            // Half of the forged senders would be on the link; the others are unreachable.
+            flood(PACKETS, |random| ForgedSegment {
                 from: match random.bool() {
                     true => Ipv4Addr::new(10, 98, 2, random.u8(20..250)),
                     false => Ipv4Addr::new(192, 0, 2, random.u8(..)),
@@ -184,7 +184,7 @@ fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
         });
         has_room_and_serves(&scene);
         steady.end();
-        // Its own clients have ended: none is left, of theirs or of the flood's.
+        // The server's own clients have ended, so that no connection is left.
         wait_until("the last to end", Duration::from_secs(20), || {
             scene.count("/applications/0/connections") == 0
         });
@@ -192,14 +192,14 @@ fn a_syn_flood_over_veth_takes_no_memory_and_keeps_no_client_out() {
     });
 }
 
-/// Segments that did not belong into any window, by number or by timestamp; forged ones without a
-/// timestamp are dropped for that already (RFC 7323, 3.2), but for RSTs.
+/// Segments outside any window, by number or by timestamp. Forged segments without a timestamp,
+/// except RSTs, are dropped for its lack (RFC 7323, 3.2).
 fn refused(scene: &Scene) -> u64 {
     let reasons = ["out_of_window", "paws_rejected", "timestamps_missing"];
     reasons.map(|reason| stack(scene, reason)).iter().sum()
 }
 
-/// The port of a connection that is open, and the connection.
+/// An open connection, with its port.
 fn victim(scene: &Scene) -> (TcpStream, u16) {
     let mut stream = scene.client(|| connect(ADDRESS, 7));
     ask(&mut stream, 1);
@@ -209,7 +209,7 @@ fn victim(scene: &Scene) -> (TcpStream, u16) {
 
 /// Promise 68.
 #[test]
-fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
+fn floods_of_rsts_and_acks_end_no_connection() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -219,7 +219,7 @@ fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
             let challenges = stack(&scene, "challenge_acks");
             let before = refused(&scene);
             scene.client(move || {
-                flood(PACKETS, |random| Forged {
+                flood(PACKETS, |random| ForgedSegment {
                     from: CLIENT,
                     port,
                     flags,
@@ -231,13 +231,13 @@ fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
             has_room_and_serves(&scene);
             steady.end();
             ask(&mut stream, 2);
-            // Segments of the flood alone: no other sender sends such.
+            // Only the flood sends such segments.
             let seen = refused(&scene) - before;
             assert!(
                 seen > u64::from(PACKETS) / 20,
                 "the flood did not arrive: {seen}"
             );
-            // RFC 5961, 7: at most one every 100 ms and connection.
+            // At most one in 100 ms for each connection (RFC 5961, 7).
             let challenges = stack(&scene, "challenge_acks") - challenges;
             assert!(
                 challenges < seen / 10,
@@ -247,11 +247,11 @@ fn a_flood_of_rsts_and_a_storm_of_acks_end_no_connection() {
     });
 }
 
-/// Keeps all it receives until it relents.
+/// An application that keeps all received data until it relents.
 struct Hoarder {
     relents: Arc<AtomicBool>,
-    kept: Vec<Received>,
-    /// Bytes that it has given back.
+    kept: Vec<ReceivedData>,
+    /// Bytes that it has released.
     read: Arc<AtomicUsize>,
 }
 
@@ -292,7 +292,7 @@ impl Application for Hoarder {
 fn feed(stream: &mut TcpStream) {
     for _ in 0..4000 {
         stream.write_all(b"x").expect("it is not ended");
-        // One segment each, not one for all: a frame for each byte.
+        // Separate segments, so that each byte takes a frame.
         std::thread::sleep(Duration::from_micros(20));
     }
 }
@@ -339,7 +339,7 @@ fn an_application_that_returns_no_frames_starves_only_itself() {
             scene.count("/free_frames") > 256,
             "frames stay for what arrives"
         );
-        // It gives back what it has kept: nothing of what waited is lost.
+        // The kept data is released, and no pending data is lost.
         relents.store(true, Ordering::Relaxed);
         wait_until("all comes", Duration::from_secs(20), || {
             read.load(Ordering::Relaxed) == 4 * 4000

@@ -1,9 +1,9 @@
-//! Datagrams that come in fragments, through the whole dataplane: from Linux over veth to an application
-//! and to `ping`.
+//! Datagrams in fragments through the whole dataplane: from Linux over veth to an application and
+//! to `ping`.
 
 mod support;
 
-use cofferdam_dataplane::{Application, Connection, Event, Received, Session};
+use cofferdam_dataplane::{Application, Connection, Event, ReceivedData, Session};
 use cofferdam_lab::fixtures::{Net, exclusive, time_limit, wait_until};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
@@ -14,10 +14,10 @@ use std::time::Duration;
 use support::{ADDRESS, ECHO, Scene, bytes, connect, round_trip};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Bytes of a datagram in [`Parts`]' answer.
+/// Bytes of a datagram in the answer of [`Parts`].
 const PART: usize = 1000;
 
-/// Answers a datagram with its data, in datagrams that need no fragments.
+/// An application that returns a datagram's data in datagrams without fragments.
 struct Parts(&'static str);
 
 impl Application for Parts {
@@ -40,8 +40,8 @@ impl Application for Parts {
     }
 }
 
-/// Keeps what it receives.
-struct Hoard(Vec<Received>);
+/// An application that keeps all received data.
+struct Hoard(Vec<ReceivedData>);
 
 impl Application for Hoard {
     fn start(&mut self, session: &mut Session) {
@@ -55,7 +55,7 @@ impl Application for Hoard {
     }
 }
 
-/// A client's socket, of the family of `to`.
+/// Socket of a client, of the family of `to`.
 fn client(to: &str) -> UdpSocket {
     let from = if to.starts_with('[') {
         "[fd98::2]:0"
@@ -69,7 +69,7 @@ fn client(to: &str) -> UdpSocket {
     socket
 }
 
-/// Sends a datagram and puts the answer's parts together.
+/// Sends a datagram and joins the parts of the answer.
 fn ask(socket: &UdpSocket, to: &str, data: &[u8]) -> Vec<u8> {
     socket.send_to(data, to).expect("sent");
     let (mut back, mut part) = (Vec::new(), [0; 2 * PART]);
@@ -85,19 +85,19 @@ fn ask(socket: &UdpSocket, to: &str, data: &[u8]) -> Vec<u8> {
 fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        // Alone it reads the dataplane's memory, beside another it has its own.
-        let beside = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
+        // A single application reads the dataplane's memory. With a second one, each has its own.
+        let two_applications = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
         for (device, grants) in [
             ("mode = \"native\"", ECHO),
             ("mode = \"generic\"", ECHO),
-            ("frame_bytes = 4096", beside.as_str()),
+            ("frame_bytes = 4096", two_applications.as_str()),
         ] {
             for (at, to) in [("0.0.0.0:7", "10.98.2.9:7"), ("[::]:7", "[fd98::9]:7")] {
                 let mut scene = Scene::new(device, grants);
                 scene.serve("echo", move || Parts(at));
                 scene.client(move || {
                     let socket = client(to);
-                    // More of them than there is room for at a time: none is kept.
+                    // More datagrams than the memory holds at a time; the application keeps none.
                     for (round, len) in [4000, 1473, 60_000, 1, 65_000]
                         .into_iter()
                         .cycle()
@@ -133,10 +133,10 @@ fn datagrams_in_fragments_arrive_whole_and_long_pings_are_answered() {
     });
 }
 
-/// Answers a datagram with itself.
+/// An application that returns datagrams whole.
 struct Whole {
     address: &'static str,
-    /// Bytes that the session has not taken yet: it lends memory to send from by need.
+    /// Bytes that the session has not taken, because it lends memory by need.
     pending: Vec<u8>,
 }
 
@@ -189,10 +189,10 @@ impl Application for Whole {
 fn packets_of_a_large_mtu_go_through_whole() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        let beside = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
+        let two_applications = format!("{ECHO}[[application]]\nname = \"other\"\nuser = \"0\"\n");
         for (device, grants) in [
             ("mode = \"native\"", ECHO),
-            ("mode = \"generic\"", beside.as_str()),
+            ("mode = \"generic\"", two_applications.as_str()),
         ] {
             let mut scene = Scene::with_mtu(device, grants, 9000);
             scene.serve("echo", || Whole::at("0.0.0.0:7"));
@@ -211,7 +211,7 @@ fn packets_of_a_large_mtu_go_through_whole() {
             let sent = bytes(200_000, 3);
             let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(200_000, 3)));
             assert!(back == sent, "it came back changed");
-            // In segments of 1,448 bytes it would be 139 and more.
+            // Segments of 1,448 bytes would be 139 and more.
             let segments = scene.count("/stack/segments_sent") - before;
             assert!(segments < 139, "{segments} segments");
             let options = "-q -c 1 -W 5 -s 8000";
@@ -229,9 +229,9 @@ fn packets_of_a_large_mtu_go_through_whole() {
     });
 }
 
-/// An IPv4 fragment of a UDP datagram to port 7; `offset` in bytes.
+/// An IPv4 fragment of a UDP datagram for port 7; `offset` in bytes.
 fn fragment(id: u16, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
-    // The kernel fills in the source and the sums.
+    // The kernel fills in the source and the checksums.
     let mut packet = vec![0x45, 0, 0, 0];
     packet.extend(id.to_be_bytes());
     packet.extend(((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
@@ -242,7 +242,7 @@ fn fragment(id: u16, offset: u16, more: bool, payload: &[u8]) -> Vec<u8> {
 
 /// Promise 68.
 #[test]
-fn hostile_fragments_and_an_application_that_keeps_them_take_nothing_from_others() {
+fn hostile_fragments_take_nothing_from_others() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let grants = format!(
@@ -255,9 +255,9 @@ fn hostile_fragments_and_an_application_that_keeps_them_take_nothing_from_others
         let data = bytes(4000, 1);
         let (first, second) = (data.clone(), data.clone());
         scene.client(move || assert!(ask(&client(to), to, &first) == first));
-        // First fragments without end, others that overlap, one beyond 64 KiB.
+        // First fragments without a last one, overlapping fragments, one beyond 64 KiB.
         scene.client(|| {
-            // It takes whole IP headers.
+            // The socket takes whole IP headers.
             let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
             let raw = socket(family, SockType::Raw, flags, SockProtocol::Raw);
             let raw = raw.expect("a raw socket");
@@ -277,7 +277,7 @@ fn hostile_fragments_and_an_application_that_keeps_them_take_nothing_from_others
             scene.count("/stack/fragments_dropped") >= 99
         });
         assert_eq!(scene.count("/stack/reassembled"), 1);
-        // More than the hoarder has room for.
+        // More datagrams than the application may keep.
         scene.client(|| {
             let socket = client("10.98.2.9:8");
             for round in 0..60 {

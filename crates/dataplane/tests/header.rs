@@ -1,20 +1,20 @@
-//! The C header is made from the Rust code: this makes it again and compares.
+//! The C header is generated from the Rust code. The test generates it again and compares.
 
 use std::fmt::Write;
 use std::path::Path;
 use syn::{Attribute, Expr, FnArg, GenericArgument, Item, Lit, Meta, PathArguments};
 use syn::{ItemFn, ItemStruct, ReturnType, Type, TypeBareFn, Visibility};
 
-/// In the order in which the header has them.
+/// Sources in the order of the header.
 const SOURCES: [&str; 3] = ["src/c/address.rs", "src/c.rs", "src/c/calls.rs"];
 const HEADER: &str = "include/cofferdam_dataplane.h";
 const HEAD: &str = "/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libcofferdam_dataplane: an application on Cofferdam's dataplane.
  *
- * Made from crates/dataplane/src/c.rs; do not edit. docs/src/dataplane/applications.md has a guide,
- * crates/dataplane/examples/echo.c an example. Names of connections, addresses and kept data are
- * never 0.
+ * Generated from crates/dataplane/src/c.rs; do not edit. docs/src/dataplane/applications.md has a
+ * guide, crates/dataplane/examples/echo.c an example. Names of connections, addresses and kept data
+ * are never 0.
  */
 /* clang-format off */
 #ifndef COFFERDAM_DATAPLANE_H
@@ -24,8 +24,7 @@ const HEAD: &str = "/* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of what a dataplane and its applications share: cofferdam_attach fails when the dataplane has
- * another. */
+/* Version of the interface: cofferdam_attach fails if the dataplane has another. */
 #define COFFERDAM_DATAPLANE_VERSION VERSION
 
 #ifdef __cplusplus
@@ -42,7 +41,7 @@ const FOOT: &str = "
 #endif
 ";
 
-/// The documentation as a comment; the part for Rust's callers is left out.
+/// Documentation as a C comment, without the part for Rust's callers.
 fn comment(attributes: &[Attribute], indent: &str) -> String {
     let mut lines = Vec::new();
     for attribute in attributes {
@@ -66,7 +65,7 @@ fn comment(attributes: &[Attribute], indent: &str) -> String {
     out
 }
 
-/// C's name for a Rust type, with `name` where a declaration has it.
+/// Declaration of `name` with C's name of a Rust type.
 fn declare(ty: &Type, name: &str) -> String {
     match ty {
         Type::Ptr(pointer) => {
@@ -139,12 +138,31 @@ fn returned(output: &ReturnType, rest: &str) -> String {
     }
 }
 
+/// A declaration in lines of at most 100 columns, broken between arguments.
+fn wrapped(declaration: &str, indent: &str) -> String {
+    const TAB: usize = 8;
+    let columns = |line: &str| line.len() + line.matches('\t').count() * (TAB - 1);
+    let mut lines = vec![indent.to_owned()];
+    for (n, part) in format!("{declaration};").split(", ").enumerate() {
+        let line = lines.last_mut().expect("there is a line");
+        let separator = if n == 0 { "" } else { ", " };
+        if n > 0 && columns(line) + separator.len() + part.len() + 1 > 100 {
+            line.push(',');
+            lines.push(format!("{indent}\t{part}"));
+        } else {
+            line.push_str(separator);
+            line.push_str(part);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
 fn structure(item: &ItemStruct) -> String {
     let mut out = format!("\n{}struct {} {{\n", comment(&item.attrs, ""), item.ident);
     for field in &item.fields {
         let name = field.ident.as_ref().expect("fields have names").to_string();
         out += &comment(&field.attrs, "\t");
-        writeln!(out, "\t{};", declare(&field.ty, &name)).expect("a String takes all");
+        out += &wrapped(&declare(&field.ty, &name), "\t");
     }
     out + "};\n"
 }
@@ -169,11 +187,8 @@ fn function(item: &ItemFn) -> String {
         false => arguments.join(", "),
     };
     let own = format!("{}({arguments})", item.sig.ident);
-    format!(
-        "\n{}{};\n",
-        comment(&item.attrs, ""),
-        returned(&item.sig.output, &own)
-    )
+    let declaration = wrapped(&returned(&item.sig.output, &own), "");
+    format!("\n{}{declaration}", comment(&item.attrs, ""))
 }
 
 fn is_for_c(attributes: &[Attribute], word: &str) -> bool {
@@ -211,9 +226,9 @@ fn the_header_is_that_of_the_code() {
     if std::env::var_os("COFFERDAM_WRITE_HEADER").is_some() {
         std::fs::write(&path, &made).expect("the header can be written");
     }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let header = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        kept == made,
+        header == made,
         "{HEADER} is out of date: run \
          COFFERDAM_WRITE_HEADER=1 cargo test -p cofferdam-dataplane --test header"
     );

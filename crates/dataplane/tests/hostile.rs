@@ -1,5 +1,5 @@
-//! Hostile applications over the real socket, beside an honest server: what they do harms no one
-//! else, and nothing is left of it.
+//! Hostile applications over the real socket, next to an honest server. They harm no other
+//! application, and leave nothing behind.
 
 mod support;
 
@@ -38,16 +38,16 @@ fn echo() -> Echo {
     Echo::new(any(7))
 }
 
-/// A dataplane with an honest echo server, that a hostile application may attach to as `evil`.
+/// A dataplane with an honest echo server, to which a hostile application may attach as `evil`.
 fn scene() -> Scene {
     let mut scene = Scene::new("", &format!("{ECHO}{EVIL}"));
     scene.serve("echo", echo);
-    // It serves before the attack begins.
+    // The server runs before the attack begins.
     scene.client(|| drop(connect(ADDRESS, 7)));
     scene
 }
 
-/// Lets every user reach the control socket.
+/// Opens the folder of the control socket to all users.
 fn open_to_all(scene: &Scene) {
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(scene.folder(), mode).expect("set");
@@ -55,7 +55,7 @@ fn open_to_all(scene: &Scene) {
 
 fn attach(socket: &Path) -> Attacker {
     let mut last = None;
-    // A place is free again once the dataplane has cleaned up.
+    // A place is free again when the dataplane has cleaned up.
     wait_until("a place", PATIENCE, || {
         let attached = Attacker::attach(socket, "evil");
         let is_there = attached.is_ok();
@@ -65,7 +65,7 @@ fn attach(socket: &Path) -> Attacker {
     last.expect("attached")
 }
 
-/// The honest server answers, and the control plane does.
+/// Checks that the honest server and the control plane answer.
 fn all_is_well(scene: &Scene) {
     let back = scene.client(|| round_trip(connect(ADDRESS, 7), bytes(20_000, 3)));
     assert!(back == bytes(20_000, 3));
@@ -75,8 +75,8 @@ fn all_is_well(scene: &Scene) {
 /// Frames that the receive ring may lack before it is filled again.
 const IN_THE_RING: u64 = 256;
 
-/// Nothing of the attackers is left: their seats are free, and all frames that were. (That none at
-/// all is lost is tested on the engine.)
+/// Checks that nothing of the attackers is left: their seats and all frames are free. (A test of
+/// the engine counts the frames exactly.)
 fn nothing_is_left(scene: &Scene, free_frames: u64) {
     wait_until("the clean-up", PATIENCE, || {
         let value = status(&scene.socket()).expect("a status");
@@ -84,16 +84,16 @@ fn nothing_is_left(scene: &Scene, free_frames: u64) {
         let free = value["free_frames"].as_u64().unwrap_or(0);
         applications == 1 && free + IN_THE_RING >= free_frames
     });
-    // All places but the honest one's can be had at once.
-    let held: Vec<Attacker> = (0..15).map(|_| attach(&scene.socket())).collect();
+    // All places except the honest one's can be taken at once.
+    let all: Vec<Attacker> = (0..15).map(|_| attach(&scene.socket())).collect();
     assert!(Attacker::attach(&scene.socket(), "evil").is_err(), "full");
-    drop(held);
+    drop(all);
 }
 
-/// The counter of an eventfd that is full and blocking stopped the loop for good.
+/// A full and blocking eventfd counter stopped the loop for good.
 /// Promise 69.
 #[test]
-fn an_application_that_blocks_its_wake_ups_does_not_delay_the_loop() {
+fn an_application_that_blocks_its_bell_delays_no_loop() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -104,24 +104,25 @@ fn an_application_that_blocks_its_wake_ups_does_not_delay_the_loop() {
                 let cookie = 0;
                 evil.call(Call::Timer { delay_ns, cookie });
             }
-            evil.doze();
+            evil.fall_asleep();
             evil.show();
-            // Its door is full: others' packets wake the loop, which then rings its bell.
+            // The attacker's door is full. Packets of others wake the loop, which then rings its
+            // bell.
             all_is_well(&scene);
-            evil.doze();
+            evil.fall_asleep();
         }
         all_is_well(&scene);
         wait_until("its timers: it is served, too", PATIENCE, || {
             evil.take();
             evil.timers == 60
         });
-        // The scene's end waits for the loop's.
+        // The end of the scene waits for the loop.
     });
 }
 
 /// Promise 69.
 #[test]
-fn an_application_that_punches_holes_into_shared_memory_harms_only_itself() {
+fn holes_in_shared_memory_harm_only_their_application() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -142,10 +143,10 @@ fn an_application_that_punches_holes_into_shared_memory_harms_only_itself() {
     });
 }
 
-/// Datagrams for an absent neighbour wait; their sender ends meanwhile.
+/// Datagrams for an absent neighbour are pending when their sender ends.
 /// Promise 66.
 #[test]
-fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
+fn places_of_an_ended_application_with_pending_datagrams_return() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -175,7 +176,7 @@ fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
                 cookie: 1,
             });
             evil.show();
-            // The address, the datagrams and the timer.
+            // The calls for the address, the datagrams and the timer.
             wait_until("its calls", PATIENCE, || {
                 scene.count("/counts/calls") >= calls + 5
             });
@@ -187,7 +188,7 @@ fn places_come_back_when_their_application_ends_with_datagrams_that_wait() {
 
 /// Promise 69.
 #[test]
-fn an_application_ended_for_an_offence_gets_the_reason_and_is_hung_up_on() {
+fn an_application_ended_for_an_offence_gets_the_reason() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -197,14 +198,14 @@ fn an_application_ended_for_an_offence_gets_the_reason_and_is_hung_up_on() {
         let reason = evil.ended(PATIENCE).expect("a reason");
         assert_eq!(reason, "it returned a frame that it did not hold");
         assert!(evil.hangs_up(PATIENCE));
-        // An honest client library says it in its error.
+        // An honest client library has the reason in its error.
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
         cofferdam_dataplane::hostile::offend(&mut session);
         let error = session.wait(Some(PATIENCE)).expect_err("it was ended");
         let text = "the dataplane has terminated this application: \
             it wrote an entry into its ring that is not a call";
         assert_eq!(error.to_string(), text);
-        // One that never waits learns of it as well.
+        // An application that never waits gets the reason as well.
         let mut session = Session::attach(&scene.socket(), "evil").expect("a place");
         cofferdam_dataplane::hostile::offend(&mut session);
         session.flush();
@@ -229,7 +230,7 @@ fn as_user<T: Send + 'static>(uid: u32, body: impl FnOnce() -> T + Send + 'stati
     thread.join().expect("the user's thread ends")
 }
 
-/// Silent connections to the control socket, as many as the user may open.
+/// Silent connections to the control socket, as many as the user can open.
 fn silent_askers(path: &Path, count: usize) -> Vec<OwnedFd> {
     let one = || {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -244,7 +245,7 @@ fn silent_askers(path: &Path, count: usize) -> Vec<OwnedFd> {
 
 /// Promise 71.
 #[test]
-fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
+fn silent_clients_keep_out_neither_root_nor_applications() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -256,9 +257,9 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
         let flood = std::thread::spawn(move || {
             as_user(65_534, move || {
                 while !theirs.load(Ordering::Relaxed) {
-                    let held = silent_askers(&socket, 200);
-                    count.fetch_add(held.len(), Ordering::Relaxed);
-                    // Held for a while, so that they are there beside the others.
+                    let all = silent_askers(&socket, 200);
+                    count.fetch_add(all.len(), Ordering::Relaxed);
+                    // The connections stay for a while, during the others' requests.
                     std::thread::sleep(Duration::from_millis(20));
                 }
             })
@@ -276,10 +277,10 @@ fn silent_askers_of_one_user_keep_neither_root_nor_applications_out() {
     });
 }
 
-/// Each of them had 26 MB made for nobody: root's status had no answer in 5 s.
+/// Each request took 26 MB for nobody, and root's status had no answer in 5 s.
 /// Promise 71.
 #[test]
-fn requests_to_attach_that_hang_up_keep_neither_root_nor_applications_out() {
+fn abandoned_requests_keep_out_neither_root_nor_applications() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let theirs = EVIL.replace("user = \"0\"", "user = \"65534\"");
@@ -329,7 +330,7 @@ fn requests_to_attach_that_hang_up_keep_neither_root_nor_applications_out() {
 
 /// Promise 71.
 #[test]
-fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
+fn another_user_may_not_query_status_or_move_groups() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -348,11 +349,11 @@ fn another_user_may_neither_query_the_status_nor_move_flow_groups() {
     });
 }
 
-/// Who is sent a descriptor closes it, and this one would be closed for an hour: it lingers over
-/// data that its peer does not take.
+/// The receiver of a descriptor closes it. This one would be closed for an hour: it lingers over
+/// data that its peer does not read.
 /// Promise 71.
 #[test]
-fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
+fn a_lingering_descriptor_does_not_stop_the_control_plane() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -381,8 +382,8 @@ fn a_descriptor_whose_closing_takes_long_does_not_stop_the_control_plane() {
     });
 }
 
-/// Ports, connections, timers, datagrams and neighbours: a greedy application takes what it can
-/// of each, and a server that comes later has its own.
+/// Ports, connections, timers, datagrams and neighbours: a greedy application takes all that it
+/// can, and a later server has its share of each.
 /// Promise 70.
 #[test]
 fn a_greedy_application_leaves_others_their_share_of_every_table() {
@@ -447,9 +448,9 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
             evil.take();
             evil.no_room > 1000 && evil.timers > 1000
         });
-        // Its own share it has: half of the table goes to the first that asks.
+        // The greedy application has its own share: the first one that asks gets half of the table.
         assert!(evil.bound.0 >= 64, "{:?}", evil.bound);
-        // Others find theirs.
+        // Others find their share.
         all_is_well(&scene);
         scene.serve("cache", || Memcached::new(any(11211), 1 << 20));
         scene.client(|| {
@@ -471,12 +472,12 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
         while events.len() < 2 {
             session.wait(Some(PATIENCE)).expect("it is there");
             while let Some(event) = session.next_event() {
-                // One without a place is told at once; others count from their turn's beginning.
+                // A timer without a place fires at once; others count from the start of their turn.
                 let early = start.elapsed() < Duration::from_millis(150);
                 match event {
                     Event::Connected { .. } => events.push(("connected", false)),
                     Event::Timer(5) => events.push(("timer", early)),
-                    // Its window has grown.
+                    // The window has grown.
                     Event::Sent { .. } => {}
                     other => panic!("{other:?}"),
                 }
@@ -487,11 +488,11 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
     });
 }
 
-/// The address that it serves is another's: it reports that and ends, and does not continue
+/// The server's address is another's. It reports that and ends.
 /// unbound.
 /// Promise 75.
 #[test]
-fn a_server_that_is_not_given_its_address_ends_with_the_reason() {
+fn a_server_without_its_address_ends_with_the_reason() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = scene();
@@ -508,17 +509,17 @@ fn a_server_that_is_not_given_its_address_ends_with_the_reason() {
     });
 }
 
-/// Seconds of the long test in `make test`. An hour: COFFERDAM_HOSTILE_SECONDS=3600.
+/// Duration in seconds of the long test in `make test`. An hour: COFFERDAM_HOSTILE_SECONDS=3600.
 const SECONDS: u64 = 60;
 
-/// One hostile history: attaches, acts, and goes without a word, or is ended.
+/// Runs one hostile history: attaches, acts, and ends in silence or is ended.
 fn history(socket: &Path, random: &mut fastrand::Rng) -> u64 {
     let ports: Vec<SocketAddr> = (1000..1040).map(any).collect();
     let peers: Vec<SocketAddr> = [[10, 98, 2, 2], NOBODY, [10, 98, 2, 78], [8, 8, 8, 8]]
         .into_iter()
         .flat_map(|ip| [(ip, 9).into(), (ip, 4000).into()])
         .collect();
-    // All places may be taken for the moment.
+    // All places may be taken at the moment.
     let Ok(mut evil) = Attacker::attach(socket, "evil") else {
         return 0;
     };

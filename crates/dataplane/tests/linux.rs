@@ -1,5 +1,5 @@
-//! The dataplane against Linux clients over veth, its applications attached as they would be from
-//! processes of their own.
+//! The dataplane and Linux clients over veth. Its applications attach as from processes of their
+//! own.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn echo_scene(device: &str) -> Scene {
 
 /// Promise 50.
 #[test]
-fn linux_gets_its_bytes_back_over_tcp_and_udp_in_every_mode() {
+fn linux_gets_its_bytes_over_tcp_and_udp() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         for device in ["mode = \"native\"", "mode = \"generic\""] {
@@ -64,7 +64,7 @@ fn ipv6_works_as_ipv4_does() {
 fn a_tap_device_serves_as_well() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
-        // The dataplane makes the device: Linux on the same host is the client.
+        // The dataplane creates the device, and Linux on the same host is the client.
         let host = Namespace::new("host");
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("dataplane.sock");
@@ -102,7 +102,7 @@ fn a_tap_device_serves_as_well() {
 
 /// Promise 66.
 #[test]
-fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
+fn a_killed_application_is_cleaned_up_without_harm() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let mut scene = Scene::new("", &echo_and("victim"));
@@ -132,7 +132,7 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
             let mut back = [0; 5];
             stream.read_exact(&mut back).expect("an answer");
             stopped.send(()).expect("the test waits");
-            // The dataplane resets the connection when its application has gone.
+            // The dataplane resets the connection after its application has ended.
             stream.read(&mut back).map_err(|e| e.kind())
         });
         hear.recv().expect("the victim serves");
@@ -144,7 +144,7 @@ fn a_killed_application_is_cleaned_up_and_others_do_not_notice() {
         assert_eq!(end, Err(std::io::ErrorKind::ConnectionReset));
         steady.join().expect("the other's client ends");
         assert_eq!(scene.count("/counts/offences"), 0);
-        // Its place and its port are free again.
+        // The place and the port of the application are free again.
         scene.serve("victim", || Echo::new(SocketAddr::from(([0, 0, 0, 0], 8))));
         let back = scene.client(|| round_trip(connect(ADDRESS, 8), bytes(3000, 8)));
         assert!(back == bytes(3000, 8));
@@ -188,7 +188,7 @@ fn thousands_of_connections_come_and_go() {
             for round in 0..2000_u32 {
                 let mut stream = connect(ADDRESS, 7);
                 if round % 3 == 0 {
-                    // Ended by RST: with unread data and no linger.
+                    // Ended by an RST, with unread data and without lingering.
                     set_linger_zero(&stream);
                     stream.write_all(&[1; 100]).expect("sent");
                     continue;
@@ -204,7 +204,7 @@ fn thousands_of_connections_come_and_go() {
         wait_until("the last to end", Duration::from_secs(5), || {
             scene.count("/applications/0/connections") == 0
         });
-        // The application gives the last back in its own time.
+        // The application releases the last frames in its own time.
         wait_until("every frame to come back", Duration::from_secs(5), || {
             scene.count("/applications/0/held_frames") == 0
         });
@@ -232,7 +232,7 @@ fn set_linger_zero(stream: &TcpStream) {
 
 /// Promise 70.
 #[test]
-fn a_peer_that_never_reads_takes_no_more_than_its_window() {
+fn a_peer_that_never_reads_takes_only_its_window() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let scene = echo_scene("");
@@ -291,7 +291,7 @@ fn curl_gets_pages_and_a_memcached_client_its_values() {
 
 /// Promise 50.
 #[test]
-fn our_client_is_served_by_a_real_memcached_and_learns_of_a_closed_port() {
+fn a_real_memcached_serves_our_client() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let grant = "[[application]]\nname = \"asker\"\nuser = \"0\"\nconnect = true\n";

@@ -1,4 +1,4 @@
-//! The load generator, over a pipe, against a server on the dataplane.
+//! The load generator, over a pipe, with a server on the dataplane.
 
 use cofferdam_dataplane::applications::{Load, Memcached, Request};
 use cofferdam_dataplane::{Engine, EventLoop, Options};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Memory of one end: frames, and bytes to send from.
+/// Memory of one end: number of frames, and bytes to send from.
 type Room = (u32, u32);
 
 fn engine(port: Pipe, last: u8, (frames, area_bytes): Room) -> Engine<Pipe> {
@@ -27,7 +27,7 @@ fn engine(port: Pipe, last: u8, (frames, area_bytes): Room) -> Engine<Pipe> {
     Engine::new(port, memory, config, options).expect("an engine")
 }
 
-/// Both ends and what runs on them.
+/// Both ends and their applications.
 struct Pair {
     client: Engine<Pipe>,
     server: Engine<Pipe>,
@@ -36,7 +36,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The generator and the server have this much memory; the connections are open.
+    /// A generator and a server with this memory each, whose connections are open.
     fn new(generator: Room, server: Room) -> Pair {
         let address: SocketAddr = "10.0.0.1:11211".parse().expect("an address");
         let (a, b) = pipe(1500).expect("a pipe");
@@ -73,8 +73,8 @@ impl Pair {
     }
 }
 
-/// Sets whose values, and so whose commands, are of many lengths: a piece that is missing would
-/// be a wrong command.
+/// Sets with values, and so commands, of many lengths, so that a missing piece makes a wrong
+/// command.
 fn sets() -> Vec<Request> {
     let set = |n: usize| Request {
         bytes: format!("set key{n} 0 0 {n}\r\n{}\r\n", "v".repeat(n)).into_bytes(),
@@ -88,7 +88,7 @@ fn sets() -> Vec<Request> {
 #[test]
 fn requests_that_find_no_room_wait_whole_and_in_order() {
     let mut pair = Pair::new((4096, 64 << 10), (4096, 8 << 20));
-    // More is due at once than there is memory for, and no answer comes at first.
+    // More requests are due at once than fit the memory, and no answer arrives at first.
     pair.load.application.send_at(sets(), 1e9);
     for _ in 0..100 {
         pair.turn(false);
@@ -106,7 +106,7 @@ fn requests_that_find_no_room_wait_whole_and_in_order() {
 
 /// Promise 46.
 #[test]
-fn a_closed_loop_keeps_no_more_requests_in_flight_than_configured() {
+fn a_closed_loop_keeps_to_its_number_of_requests() {
     let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
     let load = &mut pair.load;
     load.application.send_closed(&mut load.session, sets(), 3);
@@ -122,7 +122,7 @@ fn a_closed_loop_keeps_no_more_requests_in_flight_than_configured() {
 
 /// Promise 46.
 #[test]
-fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
+fn each_request_can_have_a_connection_of_its_own() {
     let mut pair = Pair::new((4096, 1 << 20), (4096, 8 << 20));
     let load = &mut pair.load;
     load.application.send_fresh(&mut load.session, sets());
@@ -137,7 +137,7 @@ fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
     assert_eq!((load.wrong, load.lost), (0, 0));
     let measured = load.measured().len() as u64;
     assert!((4990..=5000).contains(&measured), "{measured}");
-    // All but those under way are gone, at both ends.
+    // At both ends only the outstanding requests' connections are left.
     let ends = [
         (&mut pair.client, ["connected", "resets_sent"]),
         (&mut pair.server, ["accepted", "resets_received"]),
@@ -155,8 +155,8 @@ fn a_connection_for_each_request_is_opened_asked_once_and_reset() {
 
 /// Promise 70.
 #[test]
-fn a_server_that_is_asked_for_too_much_answers_late_and_loses_nothing() {
-    // A fraction of its frames is soon full of requests, and its memory of answers.
+fn an_overloaded_server_answers_late_and_loses_nothing() {
+    // A part of its frames is soon full of requests, and its memory of answers.
     let mut pair = Pair::new((4096, 8 << 20), (256, 64 << 10));
     let load = &mut pair.load;
     load.application.send_once(&mut load.session, sets());

@@ -1,6 +1,6 @@
-//! Bulk data through the whole dataplane over veth, in large packets that the device or the kernel
-//! cuts, and over a large MTU: with loss, with a peer whose MTU is smaller, and with one that sends
-//! packets other than they say.
+//! Bulk data through the whole dataplane over veth: in large packets that the device or the kernel
+//! cuts, and over a large MTU, with loss, with a peer whose MTU is smaller, and with a peer that
+//! sends packets of wrong lengths.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn echo(scene: &mut Scene, at: &'static str) {
     scene.serve("echo", move || Echo::new(address));
 }
 
-/// Sends random bytes to port 7, and checks that the same come back.
+/// Sends random bytes to port 7, and checks that they return.
 fn transfer(scene: &Scene, to: &'static str, len: usize) {
     scene.client(move || {
         let back = round_trip(connect(to, 7), bytes(len, len as u64));
@@ -34,7 +34,7 @@ fn transfer(scene: &Scene, to: &'static str, len: usize) {
     });
 }
 
-/// Sends so many random bytes to whoever says something.
+/// An application that sends random bytes to each peer that sends data.
 struct Source {
     address: SocketAddr,
     data: Vec<u8>,
@@ -108,24 +108,24 @@ fn bulk_data_leaves_in_large_packets_whoever_cuts_them() {
                 scene.count("/counts/large_packets"),
                 scene.count("/stack/segments_sent"),
             );
-            let told = format!("{device}, {cut_by}: {packets} packets, {large}, {segments}");
-            // Of 1,448 bytes at most.
-            assert!(segments >= BULK as u64 / 1448, "{told}");
-            assert_eq!(large == 0, cut_by == "nobody", "{told}");
-            // Only where nobody cuts them before are there fewer packets than segments.
-            assert_eq!(packets < segments / 4 * 3, cut_by == "peer", "{told}");
-            // What leaves in large packets is not copied by the loop.
+            let counts = format!("{device}, {cut_by}: {packets} packets, {large}, {segments}");
+            // Segments have at most 1,448 bytes.
+            assert!(segments >= BULK as u64 / 1448, "{counts}");
+            assert_eq!(large == 0, cut_by == "nobody", "{counts}");
+            // There are fewer packets than segments only if nobody cuts them before.
+            assert_eq!(packets < segments / 4 * 3, cut_by == "peer", "{counts}");
+            // The loop does not copy data that leaves in large packets.
             let payload = |what| scene.count(&format!("/counts/{what}_payload_bytes"));
             let (sent, copied) = (payload("sent"), payload("copied"));
-            assert!(sent >= BULK as u64, "{told}: {sent}");
+            assert!(sent >= BULK as u64, "{counts}: {sent}");
             assert_eq!(
                 copied < sent / 2,
                 cut_by != "nobody",
-                "{told}: {copied} of {sent}"
+                "{counts}: {copied} of {sent}"
             );
             assert!(
                 cut_by != "nobody" || copied == sent,
-                "{told}: {copied} of {sent}"
+                "{counts}: {copied} of {sent}"
             );
             assert_eq!(scene.count("/counts/offences"), 0);
         }
@@ -140,7 +140,7 @@ fn lost_large_packets_are_sent_again() {
         for mtu_bytes in [1500, 9000] {
             let mut scene = Scene::with_mtu("", ECHO, mtu_bytes);
             echo(&mut scene, "0.0.0.0:7");
-            // Of those with data: nothing is sent again for an acknowledgement that is lost.
+            // Only packets with data are dropped: a lost acknowledgement causes no retransmission.
             scene.client.run(
                 "iptables -A INPUT -p tcp -m length --length 500:65535 \
                  -m statistic --mode nth --every 23 --packet 2 -j DROP",
@@ -154,7 +154,7 @@ fn lost_large_packets_are_sent_again() {
 
 /// Promise 51.
 #[test]
-fn a_large_mtu_carries_bulk_data_also_to_a_peer_with_a_smaller_one() {
+fn a_large_mtu_carries_bulk_data_to_any_peer() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         for (device, mtu_bytes) in [
@@ -166,7 +166,7 @@ fn a_large_mtu_carries_bulk_data_also_to_a_peer_with_a_smaller_one() {
             let mut scene = Scene::with_mtu(device, ECHO, mtu_bytes);
             echo(&mut scene, "0.0.0.0:7");
             transfer(&scene, ADDRESS, BULK);
-            // Its SYN says that it takes less.
+            // The client's SYN announces a smaller segment size.
             scene.client.run("ip link set eth0 mtu 1400");
             transfer(&scene, ADDRESS, BULK / 4);
             assert_eq!(scene.count("/counts/offences"), 0, "{device}");
@@ -174,8 +174,8 @@ fn a_large_mtu_carries_bulk_data_also_to_a_peer_with_a_smaller_one() {
     });
 }
 
-/// An Ethernet frame to the dataplane: UDP to port 7 in an IPv4 packet that says it has `total`
-/// bytes, with `len` bytes behind the Ethernet header.
+/// An Ethernet frame for the dataplane: UDP to port 7 in an IPv4 packet with `total` as its length
+/// field and `len` bytes behind the Ethernet header.
 fn frame(to: [u8; 6], total: u16, len: usize) -> Vec<u8> {
     let mut packet = vec![0; len.max(28)];
     packet[0] = 0x45;
@@ -198,7 +198,7 @@ fn frame(to: [u8; 6], total: u16, len: usize) -> Vec<u8> {
 
 /// Promise 68.
 #[test]
-fn packets_of_several_frames_that_are_not_as_long_as_they_say_harm_nobody() {
+fn packets_of_wrong_lengths_harm_nobody() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         for device in ["mode = \"native\"", "mode = \"generic\""] {
@@ -256,7 +256,7 @@ fn packets_of_several_frames_that_are_not_as_long_as_they_say_harm_nobody() {
     });
 }
 
-/// The address of a device.
+/// Address of a device.
 fn libc_address(index: u32) -> libc::sockaddr_ll {
     libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,

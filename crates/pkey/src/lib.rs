@@ -39,7 +39,7 @@ pub use filter::{Action, Bounds, decide};
 pub use gate::{Gate, Sites, sites};
 pub use keys::{NoKeys, facts_page, is_inside, supported};
 pub use pages::Pages;
-pub use region::{BASE, END, Kind, OpenError, Region, host_stack};
+pub use region::{BASE, END, MemoryKind, OpenError, Region, host_stack};
 pub use scan::{Finding, accidental, find};
 pub use seal::{SealError, SealedProcess, User, bind_now, is_bound_now, relinquish};
 pub use thread::Thread;

@@ -1,6 +1,6 @@
 //! Mappings of this process, in the region if the thread has one.
 
-use crate::region::{Kind, Place, place};
+use crate::region::{MemoryKind, Place, place};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{NonNull, null_mut};
@@ -29,7 +29,7 @@ impl Pages {
         (file, offset): (Option<BorrowedFd<'_>>, i64),
         len: usize,
         (rights, flags): (i32, i32),
-        kind: Kind,
+        kind: MemoryKind,
     ) -> io::Result<Pages> {
         let place = place(len, kind)?;
         let (at, fixed) = match &place {

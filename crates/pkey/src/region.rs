@@ -38,14 +38,14 @@ const _: () = assert!(size_of::<State>() <= STATE_BYTES);
 
 /// The state. Only a thread with rights to the keys may use it, once there is a region.
 pub(crate) fn state() -> &'static State {
-    // SAFETY: `Region::open` has mapped and zeroed it, and nothing unmaps it. Callers are inside, as no
-    // thread is before.
+    // SAFETY: `Region::open` has mapped and zeroed it, and nothing unmaps it. Callers are inside,
+    // as no thread is before.
     unsafe { &*(BASE as *const State) }
 }
 
 /// Kinds of memory, each with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     /// The guest may not access it.
     Private,
     /// The guest may only read it.
@@ -162,7 +162,7 @@ pub(crate) struct Place {
     start: usize,
     /// Bytes of the place, with a page at its end that is never mapped.
     len: usize,
-    kind: Kind,
+    kind: MemoryKind,
 }
 
 /// Chooses the place of the calling thread's next mapping of `len` bytes. `None`: any place will
@@ -170,7 +170,7 @@ pub(crate) struct Place {
 ///
 /// # Errors
 /// The region is full.
-pub(crate) fn place(len: usize, kind: Kind) -> io::Result<Option<Place>> {
+pub(crate) fn place(len: usize, kind: MemoryKind) -> io::Result<Option<Place>> {
     if !crate::allocator::allocates_inside() {
         return Ok(None);
     }
@@ -199,8 +199,8 @@ impl Place {
             return Ok(());
         };
         let key = match self.kind {
-            Kind::Private => keys.private,
-            Kind::Packets => keys.packets,
+            MemoryKind::Private => keys.private,
+            MemoryKind::Packets => keys.packets,
         };
         // SAFETY: the pages are this place's alone.
         unsafe { protect(self.start, self.len - PAGE, rights, key) }

@@ -1,7 +1,7 @@
 //! Further threads of the host, with stack and thread-local storage in the region.
 
 use crate::pages::Pages;
-use crate::region::Kind;
+use crate::region::MemoryKind;
 use std::ffi::{CString, c_void};
 use std::io;
 
@@ -43,7 +43,7 @@ impl Thread {
     pub unsafe fn spawn<'a>(name: &str, body: impl FnOnce() + Send + 'a) -> io::Result<Thread> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
-        let stack = Pages::map((None, 0), STACK_BYTES, (rights, flags), Kind::Private)?;
+        let stack = Pages::map((None, 0), STACK_BYTES, (rights, flags), MemoryKind::Private)?;
         let body: Box<dyn FnOnce() + Send + 'a> = Box::new(body);
         // SAFETY: only the lifetime changes; the caller's promise.
         let body: Body = unsafe { std::mem::transmute(body) };

@@ -1,6 +1,6 @@
 //! Memory that is mapped from a file or a socket, and unmapped when dropped.
 
-use cofferdam_pkey::{Kind, Pages};
+use cofferdam_pkey::{MemoryKind, Pages};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -35,7 +35,7 @@ impl Mapping {
         len: usize,
         access: Access,
     ) -> io::Result<Mapping> {
-        Mapping::behind(file, offset, len, access, Kind::Private)
+        Mapping::behind(file, offset, len, access, MemoryKind::Private)
     }
 
     /// Maps a file as [`Mapping::new`] does, behind the key of `kind` in a protected region.
@@ -47,7 +47,7 @@ impl Mapping {
         offset: i64,
         len: usize,
         access: Access,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> io::Result<Mapping> {
         Mapping::map((file, offset), len, (access, kind), libc::MAP_POPULATE)
     }
@@ -61,7 +61,7 @@ impl Mapping {
         file: BorrowedFd<'_>,
         len: usize,
         access: Access,
-        kind: Kind,
+        kind: MemoryKind,
     ) -> io::Result<Mapping> {
         Mapping::map((file, 0), len, (access, kind), 0)
     }
@@ -69,7 +69,7 @@ impl Mapping {
     fn map(
         (file, offset): (BorrowedFd<'_>, i64),
         len: usize,
-        (access, kind): (Access, Kind),
+        (access, kind): (Access, MemoryKind),
         flags: i32,
     ) -> io::Result<Mapping> {
         let rights = match access {

@@ -3,7 +3,7 @@
 use crate::mapping::{Access, Mapping};
 use crate::packet::{Frame, Packet};
 use crate::spans::Spans;
-use cofferdam_pkey::Kind;
+use cofferdam_pkey::MemoryKind;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::io;
@@ -73,7 +73,7 @@ impl Memory {
     pub fn with_spans(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
         let len = length(frames, frame_bytes, spans)?;
         let file = memory_file(len)?;
-        let map = Mapping::behind(file.as_fd(), 0, len, Access::Write, Kind::Packets)?;
+        let map = Mapping::behind(file.as_fd(), 0, len, Access::Write, MemoryKind::Packets)?;
         fcntl(
             &file,
             FcntlArg::F_ADD_SEALS(
@@ -98,7 +98,7 @@ impl Memory {
     pub fn lent(frames: u32, frame_bytes: u32, spans: u32) -> io::Result<Memory> {
         let len = length(frames, frame_bytes, spans)?;
         let file = memory_file(len)?;
-        let map = Mapping::lent(file.as_fd(), len, Access::Write, Kind::Packets)?;
+        let map = Mapping::lent(file.as_fd(), len, Access::Write, MemoryKind::Packets)?;
         let sizes_stay = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
         fcntl(&file, FcntlArg::F_ADD_SEALS(sizes_stay))?;
         nix::sys::stat::fchmod(&file, nix::sys::stat::Mode::S_IRUSR)?;

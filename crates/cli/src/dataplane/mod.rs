@@ -11,7 +11,7 @@ use crate::args::{DataplaneCommand, DataplaneRunArgs};
 use crate::exit::{Failure, Outcome, needs_root, one_line, refused_without_root};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use cofferdam_dataplane::config::{Config, ConfigError, Kind, Link};
+use cofferdam_dataplane::config::{Config, ConfigError, Link, LinkKind};
 use cofferdam_dataplane::{LinkState, Notice, PortError, RunError, pkey};
 use std::io::{Write, stderr};
 use std::sync::Arc;
@@ -136,8 +136,8 @@ fn ready_line(config: &Config) -> String {
 fn served(link: &Link) -> String {
     let addresses: Vec<String> = link.addresses.iter().map(|a| a.ip.to_string()).collect();
     let by = match link.kind {
-        Kind::Xdp(_) => "AF_XDP",
-        Kind::Tap => "tap",
+        LinkKind::Xdp(_) => "AF_XDP",
+        LinkKind::Tap => "tap",
     };
     format!("{} on {} ({by})", addresses.join(", "), link.name)
 }

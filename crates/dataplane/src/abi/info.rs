@@ -61,8 +61,8 @@ fn address(words: [u32; 4], port: u16) -> SocketAddr {
 /// Divides a report into parts.
 pub(crate) fn parts(info: &ConnectionInfo) -> [[u32; INFO_WORDS]; INFO_PARTS] {
     let place = |found: Option<usize>| found.unwrap_or(0) as u8;
-    let state = place(STATES.iter().position(|known| *known == info.state));
-    let repair = place(REPAIRS.iter().position(|known| *known == info.repair));
+    let state = place(STATES.iter().position(|entry| *entry == info.state));
+    let repair = place(REPAIRS.iter().position(|entry| *entry == info.repair));
     let flags = [
         info.probing,
         info.sack,

@@ -91,7 +91,7 @@ mod tests {
 
     /// Promise 69.
     #[test]
-    fn settings_come_back_as_they_were_and_others_are_no_call() {
+    fn settings_survive_encoding_and_wrong_ones_are_no_call() {
         let options = ConnectionOptions {
             syn_retries: Some(3),
             user_timeout: Some(Duration::from_millis(1500)),

@@ -2,7 +2,7 @@
 //! until they do. A peer that asks and does not read is thus slowed down by TCP: its data stays in
 //! the received memory, and the window closes.
 
-use crate::session::{Connection, Received, Session};
+use crate::session::{Connection, ReceivedData, Session};
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of unacknowledged answers of one connection. Further requests are deferred.
@@ -13,7 +13,7 @@ struct Place {
     unsent: Vec<u8>,
     /// Number of its bytes that were sent.
     sent: usize,
-    unread: VecDeque<Received>,
+    unread: VecDeque<ReceivedData>,
     /// Whether the connection ends when everything is sent.
     ends: bool,
 }
@@ -42,8 +42,8 @@ impl Backlog {
         &mut self,
         session: &mut Session,
         connection: Connection,
-        data: Received,
-    ) -> Option<Received> {
+        data: ReceivedData,
+    ) -> Option<ReceivedData> {
         let is_full = self.places.contains_key(&connection)
             || session.unsent_bytes(connection) >= MOST_UNSENT;
         if is_full {
@@ -54,7 +54,7 @@ impl Backlog {
     }
 
     /// Defers a request.
-    pub fn keep(&mut self, connection: Connection, data: Received) {
+    pub fn keep(&mut self, connection: Connection, data: ReceivedData) {
         let place = self.places.entry(connection).or_default();
         place.unread.push_back(data);
     }
@@ -77,7 +77,7 @@ impl Backlog {
 
     /// Takes the next request, if there is memory for its answer. A connection without anything
     /// left leaves the backlog, and is closed if it was to be.
-    pub fn next(&mut self, session: &mut Session, connection: Connection) -> Option<Received> {
+    pub fn next(&mut self, session: &mut Session, connection: Connection) -> Option<ReceivedData> {
         if !self.flush(session, connection) {
             return None;
         }

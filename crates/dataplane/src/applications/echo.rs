@@ -3,7 +3,7 @@
 use super::backlog::Backlog;
 use super::{BACKLOG, refused};
 use crate::abi::Refusal;
-use crate::session::{Application, Connection, Event, Received, Session};
+use crate::session::{Application, Connection, Event, ReceivedData, Session};
 use std::net::SocketAddr;
 
 /// An echo server. A peer that never reads keeps at most its window of data here: unsent data stays
@@ -30,7 +30,7 @@ impl Echo {
         }
     }
 
-    fn answer(&mut self, session: &mut Session, connection: Connection, data: &Received) {
+    fn answer(&mut self, session: &mut Session, connection: Connection, data: &ReceivedData) {
         self.backlog.send(session, connection, data);
         self.bytes += data.len() as u64;
     }

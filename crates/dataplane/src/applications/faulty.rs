@@ -28,7 +28,7 @@ fn obey(word: &[u8]) {
     let begins = |with: &[u8]| word.starts_with(with);
     let dataplane = black_box(cofferdam_pkey::BASE) as *mut u64;
     let nowhere = black_box(0_usize) as *mut u64;
-    // SAFETY: none: these are the faults that are asked for. In a process of its own they end that process.
+    // SAFETY: none. A peer asked for these faults, and in a process of its own they end that.
     unsafe {
         if begins(b"read") {
             black_box(dataplane.read_volatile());
@@ -41,7 +41,7 @@ fn obey(word: &[u8]) {
     if begins(b"exit") {
         std::process::exit(7);
     } else if begins(b"panic") {
-        panic!("told to panic");
+        panic!("a peer asked for a panic");
     } else if begins(b"spin") {
         loop {
             std::hint::spin_loop();

@@ -2,7 +2,7 @@
 
 use super::backlog::Backlog;
 use super::{BACKLOG, refused};
-use crate::session::{Application, Connection, Event, Received, Session};
+use crate::session::{Application, Connection, Event, ReceivedData, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -40,7 +40,7 @@ impl Http {
         }
     }
 
-    fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
+    fn received(&mut self, session: &mut Session, connection: Connection, data: ReceivedData) {
         if self.bodies.contains_key(&connection) {
             self.backlog.keep(connection, data);
         } else if let Some(data) = self.backlog.admit(session, connection, data) {
@@ -67,7 +67,12 @@ impl Http {
         }
         let waits = self.bodies.contains_key(&connection);
         if rest.len() > MOST_HEAD && !waits {
-            self.backlog.send(session, connection, b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            self.backlog.send(
+                session,
+                connection,
+                b"HTTP/1.1 431 Request Header Fields Too \
+                Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
             self.backlog.end(session, connection);
         } else if !rest.is_empty() {
             let rest = rest.to_vec();
@@ -104,14 +109,16 @@ impl Http {
             ("GET", "/", _) => {
                 let text = "Served by the dataplane.\n";
                 let answer = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: {connection_is}\r\n\r\n{text}",
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\
+                        Connection: {connection_is}\r\n\r\n{text}",
                     text.len()
                 );
                 self.backlog.send(session, connection, answer.as_bytes());
             }
             ("GET", _, Some(length)) if length <= 16 << 20 => {
                 let answer = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\nConnection: {connection_is}\r\n\r\n"
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\
+                        Content-Length: {length}\r\nConnection: {connection_is}\r\n\r\n"
                 );
                 self.backlog.send(session, connection, answer.as_bytes());
                 self.bodies.insert(connection, (length, !keep));
@@ -120,12 +127,18 @@ impl Http {
             }
             ("GET", _, _) => {
                 let answer = format!(
-                    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: {connection_is}\r\n\r\n"
+                    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: {connection_is}\r\n\
+                        \r\n"
                 );
                 self.backlog.send(session, connection, answer.as_bytes());
             }
             _ => {
-                self.backlog.send(session, connection, b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                self.backlog.send(
+                    session,
+                    connection,
+                    b"HTTP/1.1 501 Not Implemented\r\n\
+                    Content-Length: 0\r\nConnection: close\r\n\r\n",
+                );
                 self.backlog.end(session, connection);
                 return false;
             }

@@ -3,11 +3,12 @@
 use super::backlog::Backlog;
 use super::store::Store;
 use super::{BACKLOG, refused};
-use crate::session::{Application, Connection, Event, Received, Session};
+use crate::session::{Application, Connection, Event, ReceivedData, Session};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
 /// A memcached-protocol server. Its memory is bounded: a set beyond the limit is refused.
+// prose: allow name: the name of a program
 pub struct Memcached {
     address: SocketAddr,
     failure: Option<String>,
@@ -30,7 +31,7 @@ impl Memcached {
         }
     }
 
-    fn received(&mut self, session: &mut Session, connection: Connection, data: Received) {
+    fn received(&mut self, session: &mut Session, connection: Connection, data: ReceivedData) {
         if let Some(data) = self.backlog.admit(session, connection, data) {
             self.serve(session, connection, &data);
         }

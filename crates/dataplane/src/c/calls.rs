@@ -1,7 +1,7 @@
 //! Calls of an application to its dataplane.
 
 use super::{cofferdam_address, cofferdam_session, of, out};
-use crate::session::Bound;
+use crate::session::BoundAddress;
 use std::time::Duration;
 
 /// Accepts connections to `local`, of which `backlog` may be pending. The handler `bound` reports
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
 pub unsafe extern "C" fn cofferdam_unbind(session: *mut cofferdam_session, bound: u64) {
     // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
-    own.session.unbind(Bound(bound.wrapping_sub(1)));
+    own.session.unbind(BoundAddress(bound.wrapping_sub(1)));
 }
 
 /// Opens a connection to `peer`. The handler `connected` or `dead` reports the outcome. Returns its
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
         };
         (&mut *session, *peer, data)
     };
-    let bound = Bound(bound.wrapping_sub(1));
+    let bound = BoundAddress(bound.wrapping_sub(1));
     peer.get()
         .is_some_and(|peer| own.session.send_datagram(bound, peer, data))
 }
@@ -183,8 +183,8 @@ pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 
         own.kept.push(None);
         own.kept.len() as u32 - 1
     });
-    if let Some(kept) = own.kept.get_mut(place as usize) {
-        *kept = Some(data);
+    if let Some(entry) = own.kept.get_mut(place as usize) {
+        *entry = Some(data);
     }
     place + 1
 }

@@ -61,20 +61,23 @@ fn program(name: &str, uid: u32, raw: &RawApplication) -> Result<Option<Program>
     match &raw.program {
         None if is_guest => {
             let why = format!(
-                "application '{name}': domain = \"pkey\" needs a program, such as program = \"echo 10.0.0.9:7\""
+                "application '{name}': domain = \"pkey\" needs a program, such as program = \"echo \
+                    10.0.0.9:7\""
             );
             Err((span, why))
         }
         None => Ok(None),
         Some(program) if !is_guest => {
             let why = format!(
-                "application '{name}': only one with domain = \"pkey\" has a program; others are processes that attach"
+                "application '{name}': only one with domain = \"pkey\" has a program; others are \
+                    processes that attach"
             );
             Err((program.span(), why))
         }
         Some(_) if uid == 0 => {
             let why = format!(
-                "application '{name}': domain = \"pkey\" protects from no program of root, who may read and write all memory: give it another user"
+                "application '{name}': domain = \"pkey\" protects from no program of root, who may \
+                    read and write all memory: give it another user"
             );
             Err((raw.user.span(), why))
         }

@@ -83,7 +83,8 @@ pub(super) fn refuse_offline(
         Some(cpu) => Err((
             cpu.span(),
             format!(
-                "cpu = {}: this host has no such CPU online; its CPUs are in /sys/devices/system/cpu/online",
+                "cpu = {}: this host has no such CPU online; its CPUs are in \
+                    /sys/devices/system/cpu/online",
                 cpu.get_ref()
             ),
         )),

@@ -3,7 +3,7 @@
 
 use super::raw::{RawDevice, RawLink, RawMode};
 use super::value::Wrong;
-use super::{Kind, interface};
+use super::{LinkKind, interface};
 use cofferdam_netstack::{InterfaceAddress, MOST_INTERFACES};
 use cofferdam_xsk::Mode;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ pub struct Link {
     /// Name of the device.
     pub name: String,
     /// The way in which packets come off it.
-    pub kind: Kind,
+    pub kind: LinkKind,
     /// Queue of the device that all cores use; `None`: each core uses the queue that it has on the
     /// first device.
     pub queue: Option<u32>,
@@ -42,7 +42,8 @@ pub(super) fn links(
     for raw in given {
         let (span, raw) = (raw.span(), raw.into_inner());
         if matches!(device.mode, RawMode::Tap) {
-            let why = "a dataplane with a tap device has no other: remove the [[link]], or mode = \"tap\"";
+            let why = "a dataplane with a tap device has no other: remove the [[link]], or mode = \
+                \"tap\"";
             return Err((span, why.to_owned()));
         }
         if links.len() == MOST_INTERFACES {
@@ -86,12 +87,12 @@ fn link(raw: RawLink, before: &[Link]) -> Result<Link, Wrong> {
     })
 }
 
-pub(super) fn kind(mode: &RawMode) -> Kind {
+pub(super) fn kind(mode: &RawMode) -> LinkKind {
     match mode {
-        RawMode::Best => Kind::Xdp(Mode::Best),
-        RawMode::Native => Kind::Xdp(Mode::Native),
-        RawMode::Generic => Kind::Xdp(Mode::Generic),
-        RawMode::Tap => Kind::Tap,
+        RawMode::Best => LinkKind::Xdp(Mode::Best),
+        RawMode::Native => LinkKind::Xdp(Mode::Native),
+        RawMode::Generic => LinkKind::Xdp(Mode::Generic),
+        RawMode::Tap => LinkKind::Tap,
     }
 }
 

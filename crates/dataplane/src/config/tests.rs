@@ -15,7 +15,7 @@ fn refused(text: &str) -> String {
 fn the_least_file_has_the_documented_defaults() {
     let config = Config::parse(LEAST).expect("a configuration");
     assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
-    assert_eq!(config.links[0].kind, Kind::Xdp(Mode::Best));
+    assert_eq!(config.links[0].kind, LinkKind::Xdp(Mode::Best));
     assert_eq!(
         (config.packets.frames, config.packets.frame_bytes),
         (8192, 2048)
@@ -28,7 +28,7 @@ fn the_least_file_has_the_documented_defaults() {
 
 /// Promise 75.
 #[test]
-fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
+fn an_offline_cpu_is_refused_with_its_line() {
     let online = [CpuId(0), CpuId(1), CpuId(3)];
     let device = LEAST.replace("\"eth0\"", "\"eth0\"\ncpu = 2");
     let core = format!("{LEAST}[[core]]\ncpu = 3\n[[core]]\ncpu = 64\n");
@@ -54,7 +54,7 @@ fn a_cpu_that_is_not_online_is_refused_where_it_stands() {
 
 /// Promise 49.
 #[test]
-fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
+fn further_devices_have_own_networks_and_mistakes_are_named() {
     let link = |rest: &str| format!("{LEAST}[[link]]\ndevice = \"eth1\"\n{rest}");
     let good = "addresses = [\"10.1.0.9/24\", \"fd00::9/64\"]\ngateways = [\"10.1.0.1\"]\n";
     let config = Config::parse(&link(good)).expect("two devices");
@@ -63,7 +63,7 @@ fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
     };
     assert_eq!((first.name.as_str(), first.queue), ("eth0", None));
     assert_eq!((second.name.as_str(), second.queue), ("eth1", None));
-    assert_eq!(second.kind, Kind::Xdp(Mode::Best));
+    assert_eq!(second.kind, LinkKind::Xdp(Mode::Best));
     assert_eq!(config.addresses().count(), 3);
     let stack = config.stack(&[([2; 6], 1500), ([4; 6], 9000)], [7; 16]);
     let mtus: Vec<u32> = stack.interfaces.iter().map(|one| one.mtu_bytes).collect();
@@ -71,7 +71,7 @@ fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
     let queue = link(&format!("mode = \"generic\"\nqueue = 0\n{good}"));
     let config = Config::parse(&queue).expect("one queue for all cores");
     assert_eq!(config.links[1].queue, Some(0));
-    assert_eq!(config.links[1].kind, Kind::Xdp(Mode::Generic));
+    assert_eq!(config.links[1].kind, LinkKind::Xdp(Mode::Generic));
 
     for (text, why) in [
         (link(""), "missing field `addresses`"),
@@ -98,14 +98,14 @@ fn further_devices_have_networks_of_their_own_and_wrong_ones_are_named() {
         ),
         (link(&format!("que = 1\n{good}")), "unknown field `que`"),
     ] {
-        let told = refused(&text);
-        assert!(told.contains(why), "{text}\n{told}");
+        let problems = refused(&text);
+        assert!(problems.contains(why), "{text}\n{problems}");
     }
     let many: String = (1..=8)
         .map(|n| format!("[[link]]\ndevice = \"eth{n}\"\naddresses = [\"10.1.{n}.9/24\"]\n"))
         .collect();
-    let told = refused(&format!("{LEAST}{many}"));
-    assert!(told.contains("at most 8 devices"), "{told}");
+    let problems = refused(&format!("{LEAST}{many}"));
+    assert!(problems.contains("at most 8 devices"), "{problems}");
 }
 
 /// Promise 75.
@@ -176,7 +176,7 @@ fn an_application_may_be_given_a_part_of_its_own() {
 
 /// Promise 54.
 #[test]
-fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
+fn elastic_cores_are_off_by_default_with_documented_settings() {
     let two = "[[core]]\n[[core]]\n[[core]]\n";
     let config = Config::parse(&format!("{LEAST}{two}")).expect("a configuration");
     assert_eq!((config.elastic, config.options.first_cores), (None, None));
@@ -192,7 +192,8 @@ fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
         pause: Duration::from_secs(1),
     };
     assert_eq!(config.elastic, Some(expected));
-    let all = "[elastic]\nleast_cores = 2\nmost_cores = 2\ninterval = \"1s\"\nqueue_delay = \"0us\"\n\
+    let all = "[elastic]\nleast_cores = 2\nmost_cores = 2\ninterval = \"1s\"\n\
+        queue_delay = \"0us\"\n\
                busy_share = 0.9\nintervals = 1\npause = \"0s\"\n";
     let config = Config::parse(&format!("{LEAST}{all}{two}")).expect("a configuration");
     let expected = Elastic {
@@ -210,7 +211,7 @@ fn elastic_cores_are_off_unless_named_and_have_the_documented_defaults() {
 
 /// Promise 54.
 #[test]
-fn wrong_elastic_cores_are_refused_with_the_reason_and_its_line() {
+fn wrong_elastic_cores_are_refused_with_reason_and_line() {
     let two = "[[core]]\n[[core]]\n";
     for (cores, key, reason) in [
         ("", "", "needs two [[core]] entries"),
@@ -271,7 +272,7 @@ fn guest(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn an_application_behind_protection_keys_has_a_program_and_a_user() {
+fn an_application_behind_keys_has_a_program_and_a_user() {
     let pkey = "domain = \"pkey\"\nprogram = \"echo 10.0.0.9:7\"";
     let text = format!(
         "{LEAST}{}{}",
@@ -287,7 +288,7 @@ fn an_application_behind_protection_keys_has_a_program_and_a_user() {
 
 /// Promise 69.
 #[test]
-fn wrong_protection_domains_are_refused_with_the_reason_and_its_line() {
+fn wrong_protection_domains_are_refused_with_reason_and_line() {
     let pkey = "domain = \"pkey\"\nprogram = \"echo 10.0.0.9:7\"";
     let two = format!("{}{}", guest("a", pkey), guest("b", pkey));
     let cores = format!("[[core]]\n[[core]]\n{}", guest("a", pkey));
@@ -362,7 +363,8 @@ fn wrong_files_are_refused_with_the_reason() {
             "application 'a'",
         ),
         (
-            "[[application]]\nname = \"a\"\nuser = \"0\"\n[[application]]\nname = \"a\"\nuser = \"0\"\n",
+            "[[application]]\nname = \"a\"\nuser = \"0\"\n[[application]]\nname = \"a\"\n\
+                user = \"0\"\n",
             "two applications",
         ),
     ] {

@@ -11,27 +11,27 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A client that is connected and has sent no request.
-struct Asking {
+struct SilentClient {
     fd: OwnedFd,
     uid: u32,
     until: Instant,
 }
 
 /// An attached application. The end of its socket is its own end.
-struct Attached {
+struct AttachedClient {
     fd: OwnedFd,
     life: Arc<Life>,
 }
 
 /// A request of a client.
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     pub fd: OwnedFd,
     pub uid: u32,
     pub bytes: Vec<u8>,
 }
 
 /// State of a client's socket.
-enum Received {
+enum ClientRead {
     /// The client has sent nothing yet.
     Nothing,
     Request(Vec<u8>),
@@ -40,12 +40,12 @@ enum Received {
 }
 
 /// Reads the request of a client, without waiting for it.
-fn receive(fd: &OwnedFd) -> Received {
+fn receive(fd: &OwnedFd) -> ClientRead {
     let mut bytes = [0; MOST_REQUEST_BYTES];
     match recv(fd.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-        Err(Errno::EAGAIN) => Received::Nothing,
-        Err(_) | Ok(0) => Received::End,
-        Ok(len) => Received::Request(bytes.get(..len).unwrap_or_default().to_vec()),
+        Err(Errno::EAGAIN) => ClientRead::Nothing,
+        Err(_) | Ok(0) => ClientRead::End,
+        Ok(len) => ClientRead::Request(bytes.get(..len).unwrap_or_default().to_vec()),
     }
 }
 
@@ -53,8 +53,8 @@ fn receive(fd: &OwnedFd) -> Received {
 #[derive(Default)]
 pub(super) struct Clients {
     /// Clients without a request, the oldest first.
-    asking: Vec<Asking>,
-    attached: Vec<Attached>,
+    asking: Vec<SilentClient>,
+    attached: Vec<AttachedClient>,
 }
 
 impl Clients {
@@ -67,10 +67,10 @@ impl Clients {
 
     /// Reads from the clients that are `ready`. Returns their requests, and whether an application
     /// has ended.
-    pub fn take(&mut self, ready: &[bool]) -> (Vec<Asked>, bool) {
+    pub fn take(&mut self, ready: &[bool]) -> (Vec<ClientRequest>, bool) {
         let now = Instant::now();
         let mut ready = ready.iter().copied().chain(std::iter::repeat(false));
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         let mut asking = Vec::new();
         for client in self.asking.drain(..) {
             if ready.next() != Some(true) {
@@ -78,11 +78,11 @@ impl Clients {
                 continue;
             }
             match receive(&client.fd) {
-                Received::Nothing => asking.push(client),
-                Received::End => {}
-                Received::Request(bytes) => {
-                    let Asking { fd, uid, .. } = client;
-                    asked.push(Asked { fd, uid, bytes });
+                ClientRead::Nothing => asking.push(client),
+                ClientRead::End => {}
+                ClientRead::Request(bytes) => {
+                    let SilentClient { fd, uid, .. } = client;
+                    requests.push(ClientRequest { fd, uid, bytes });
                 }
             }
         }
@@ -102,19 +102,19 @@ impl Clients {
             }
             !is_ready
         });
-        (asked, self.attached.len() < before)
+        (requests, self.attached.len() < before)
     }
 
     /// Adds an attached application.
     pub fn attach(&mut self, fd: OwnedFd, life: Arc<Life>) {
-        self.attached.push(Attached { fd, life });
+        self.attached.push(AttachedClient { fd, life });
     }
 
     /// Accepts connections that are pending at `listener`. Returns the requests that have already
     /// arrived: their clients need no place among those without a request.
-    pub fn accept(&mut self, listener: &impl AsFd) -> Vec<Asked> {
+    pub fn accept(&mut self, listener: &impl AsFd) -> Vec<ClientRequest> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..ACCEPT_AT_ONCE {
             let Ok(fd) = accept4(listener.as_fd().as_raw_fd(), flags) else {
                 break;
@@ -125,16 +125,16 @@ impl Clients {
                 continue;
             };
             match receive(&fd) {
-                Received::Nothing => self.admit(fd, peer.uid()),
-                Received::End => {}
-                Received::Request(bytes) => asked.push(Asked {
+                ClientRead::Nothing => self.admit(fd, peer.uid()),
+                ClientRead::End => {}
+                ClientRead::Request(bytes) => requests.push(ClientRequest {
                     fd,
                     uid: peer.uid(),
                     bytes,
                 }),
             }
         }
-        asked
+        requests
     }
 
     /// Admits a connection without a request. If there are too many, the oldest of them is closed:
@@ -155,7 +155,7 @@ impl Clients {
         if let Some(place) = goes {
             self.asking.remove(place);
         }
-        self.asking.push(Asking {
+        self.asking.push(SilentClient {
             fd,
             uid,
             until: Instant::now() + ASKING_PATIENCE,
@@ -185,7 +185,7 @@ mod tests {
 
     /// Promise 71.
     #[test]
-    fn a_connection_that_sends_no_request_in_its_time_is_closed() {
+    fn a_connection_without_a_request_in_time_is_closed() {
         let mut clients = Clients::default();
         let before = Instant::now();
         clients.admit(socket(), 1);
@@ -194,14 +194,14 @@ mod tests {
         assert!(until >= before + ASKING_PATIENCE && until <= Instant::now() + ASKING_PATIENCE);
         // The first connection has timed out. Neither has sent anything.
         clients.asking[0].until = before;
-        let (asked, _) = clients.take(&[false, false]);
-        assert!(asked.is_empty());
+        let (requests, _) = clients.take(&[false, false]);
+        assert!(requests.is_empty());
         assert_eq!(users(&clients), [2]);
     }
 
     /// Promise 71.
     #[test]
-    fn a_user_at_its_limit_loses_its_own_oldest_connection_to_a_new_one() {
+    fn a_user_at_its_limit_loses_its_oldest_connection() {
         let mut clients = Clients::default();
         clients.admit(socket(), 7);
         for _ in 0..MOST_ASKING {

@@ -106,7 +106,7 @@ mod tests {
 
     /// Promise 54.
     #[test]
-    fn the_queue_delay_is_the_queue_seen_times_the_mean_time_per_packet() {
+    fn queue_delay_is_queue_length_times_time_per_packet() {
         let interval = Duration::from_millis(100);
         let mut meter = Meter::new(interval, 2);
         let (start, first) = (meter.at, meter.cycles);

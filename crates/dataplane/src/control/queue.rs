@@ -112,7 +112,7 @@ mod tests {
 
     /// Promise 71.
     #[test]
-    fn users_take_turns_and_clients_that_hung_up_are_passed_over() {
+    fn users_take_turns_and_closed_clients_are_skipped() {
         let mut queue = AttachQueue::default();
         let mut ends = Vec::new();
         for (number, uid) in (0..).zip([9, 9, 9, 9, 9, 0, 7, 7, 9]) {
@@ -132,7 +132,7 @@ mod tests {
 
     /// Promise 71.
     #[test]
-    fn a_user_has_its_number_of_places_and_others_and_root_have_theirs() {
+    fn no_user_takes_the_places_of_others_or_root() {
         let mut queue = AttachQueue::default();
         let mut ends = Vec::new();
         let mut push = |uid| {

@@ -79,12 +79,12 @@ impl Scaler {
         };
         *count += 1;
         self.plan = None;
-        self.planner.settled(self.start.elapsed());
+        self.planner.finish_plan(self.start.elapsed());
     }
 
     fn give_up(&mut self) {
         self.plan = None;
-        self.planner.settled(self.start.elapsed());
+        self.planner.finish_plan(self.start.elapsed());
     }
 
     /// Decides by the last interval, unless a plan is in progress. `owners` has the core of each
@@ -107,7 +107,7 @@ impl Scaler {
     }
 
     /// Makes moves until the plan is done or this turn's time is over.
-    pub fn carry_on(&mut self, moves: &mut Moves, say: impl Fn(Notice)) {
+    pub fn resume_plan(&mut self, moves: &mut Moves, notify: impl Fn(Notice)) {
         let until = Instant::now() + MOVE_BUDGET;
         while Instant::now() < until {
             if let Some(way) = moves.on_its_way() {
@@ -117,10 +117,11 @@ impl Scaler {
                     self.counts.moves_stuck += 1;
                     let (group, core) = (way.group, way.to);
                     self.decide(format!(
-                        "flow group {group} is stuck on its way to core {core}: no other flow group moves until it arrives"
+                        "flow group {group} is stuck on its way to core {core}: no other flow \
+                            group moves until it arrives"
                     ));
                     self.give_up();
-                    say(Notice::Stuck { group, core });
+                    notify(Notice::Stuck { group, core });
                 }
                 if self.is_stuck || !self.is_at_work() {
                     return;

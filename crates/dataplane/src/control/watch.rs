@@ -26,7 +26,7 @@ impl DeviceWatch {
     ///
     /// # Errors
     /// [`PortError::Gone`] if the device is gone.
-    pub fn look(&mut self, say: impl Fn(Notice)) -> Result<(), PortError> {
+    pub fn report_change(&mut self, notify: impl Fn(Notice)) -> Result<(), PortError> {
         let link = match self.index {
             0 => LinkState::Up,
             index => link_state(index),
@@ -36,7 +36,7 @@ impl DeviceWatch {
         }
         if link != self.link {
             self.link = link;
-            say(Notice::Device {
+            notify(Notice::Device {
                 name: self.name.clone(),
                 link,
             });
@@ -53,11 +53,11 @@ pub(super) struct OffenceWatch {
 
 impl OffenceWatch {
     /// Reports applications that broke the rules, with one notice for all since the previous one.
-    pub fn look(&mut self, tally: Tally, say: impl Fn(Notice)) {
+    pub fn report_new(&mut self, tally: Tally, notify: impl Fn(Notice)) {
         let count = tally.offences.saturating_sub(self.reported);
         if let (1.., Some(last)) = (count, tally.last_offence) {
             self.reported = tally.offences;
-            say(Notice::Offence { count, last });
+            notify(Notice::Offence { count, last });
         }
     }
 }

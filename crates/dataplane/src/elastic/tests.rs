@@ -98,7 +98,7 @@ impl World {
                 self.owners[group] = to;
                 self.planner.moved(group as u8, self.now);
             }
-            self.planner.settled(self.now);
+            self.planner.finish_plan(self.now);
             self.plans.push((self.now, plan.clone()));
         }
         verdict
@@ -190,7 +190,7 @@ fn one_reading_is_not_enough_for_a_change() {
 
 /// Promise 54.
 #[test]
-fn a_flow_group_that_fills_a_core_stays_where_it_is() {
+fn a_flow_group_that_fills_a_core_stays() {
     let mut world = World::new(4);
     world.loads[77] = 1.5;
     world.run(100);
@@ -248,7 +248,7 @@ fn a_core_that_came_for_bursts_stays_while_they_last() {
 
 /// Promise 54.
 #[test]
-fn no_core_is_given_more_connections_than_it_has_room_for() {
+fn no_core_gets_more_connections_than_fit() {
     let mut world = World::new(2);
     world.spread(1.2, 128);
     world.connections = [9; GROUPS];
@@ -289,7 +289,7 @@ fn the_least_and_the_most_cores_are_kept() {
 
 /// Promise 54.
 #[test]
-fn a_group_moved_by_hand_stays_for_a_pause_and_may_then_move_again() {
+fn a_group_moved_by_hand_stays_for_a_pause() {
     let settings = Elastic {
         pause: Duration::from_secs(5),
         ..Elastic::for_cores(2)

@@ -1,7 +1,7 @@
 //! Binding and releasing of addresses.
 
 use super::Engine;
-use super::bounds::{Bound, Kind};
+use super::bounds::{BindingKind, BoundAddress};
 use super::domain::Domain;
 use crate::abi::{Refusal, Sharing};
 use crate::policy::Transport;
@@ -31,11 +31,13 @@ impl<P: Port> Engine<P> {
             Transport::Tcp => match self.stack.listen(local, backlog, index) {
                 Err(BindError::InUse(at)) => {
                     let shared = self.bounds.shared(domain.client(), local, sharing.group);
-                    shared.map(Kind::Listener).ok_or(BindError::InUse(at))
+                    shared
+                        .map(BindingKind::Listener)
+                        .ok_or(BindError::InUse(at))
                 }
-                listens => listens.map(Kind::Listener),
+                listens => listens.map(BindingKind::Listener),
             },
-            Transport::Udp => self.stack.udp_bind(local, index).map(Kind::Udp),
+            Transport::Udp => self.stack.udp_bind(local, index).map(BindingKind::Udp),
         };
         let kind = kind.map_err(|error| {
             self.pools.addresses(transport).give(domain.client());
@@ -46,10 +48,10 @@ impl<P: Port> Engine<P> {
                 BindError::Full(_) => Refusal::Full,
             }
         })?;
-        if let Kind::Udp(udp) = kind {
+        if let BindingKind::Udp(udp) = kind {
             self.stack.set_udp_reader(udp, place);
         }
-        let bound = Bound {
+        let bound = BoundAddress {
             domain: place,
             cookie,
             kind,
@@ -69,14 +71,14 @@ impl<P: Port> Engine<P> {
         };
         let mut looked_through = 0;
         let transport = match bound.kind {
-            Kind::Listener(listener) => {
+            BindingKind::Listener(listener) => {
                 looked_through += self.bounds.count();
                 if !self.bounds.has(listener) {
                     looked_through += self.stack.unlisten(now, listener);
                 }
                 Transport::Tcp
             }
-            Kind::Udp(udp) => {
+            BindingKind::Udp(udp) => {
                 self.stack.udp_unbind(udp);
                 Transport::Udp
             }

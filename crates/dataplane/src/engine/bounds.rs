@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 
 /// A bound address and its owner.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundAddress {
     pub domain: u8,
     pub cookie: u64,
-    pub kind: Kind,
+    pub kind: BindingKind,
     /// Index of the application in the configuration. The next fields are the address and its
     /// sharing.
     pub client: u8,
@@ -19,14 +19,14 @@ pub(super) struct Bound {
 
 /// Use of a bound address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BindingKind {
     Listener(ListenerId),
     Udp(UdpId),
 }
 
 /// Table of the addresses of all applications on one core.
 pub(super) struct Bounds {
-    all: Vec<Option<Bound>>,
+    all: Vec<Option<BoundAddress>>,
     /// Number of the address whose session got the last connection of a group.
     turn: usize,
 }
@@ -42,27 +42,27 @@ impl Bounds {
 
     /// Listener at an address that the application's sessions of this group share.
     pub fn shared(&self, client: u8, local: SocketAddr, group: u64) -> Option<ListenerId> {
-        let is_theirs = |bound: &&Bound| {
+        let is_theirs = |bound: &&BoundAddress| {
             let is_same = (bound.client, bound.local) == (client, local);
             is_same && group != 0 && bound.sharing.group == group
         };
         let found = self.all.iter().flatten().find(is_theirs)?;
         match found.kind {
-            Kind::Listener(listener) => Some(listener),
-            Kind::Udp(_) => None,
+            BindingKind::Listener(listener) => Some(listener),
+            BindingKind::Udp(_) => None,
         }
     }
 
     /// Whether a session uses this listener.
     pub fn has(&self, listener: ListenerId) -> bool {
-        let kind = Kind::Listener(listener);
+        let kind = BindingKind::Listener(listener);
         self.all.iter().flatten().any(|bound| bound.kind == kind)
     }
 
     /// Session that gets the next connection of a listener: the one of address `index`, unless the
     /// listener is shared.
-    pub fn next(&mut self, index: u64, listener: ListenerId) -> Option<Bound> {
-        let kind = Kind::Listener(listener);
+    pub fn next(&mut self, index: u64, listener: ListenerId) -> Option<BoundAddress> {
+        let kind = BindingKind::Listener(listener);
         let first = self.get(index).filter(|bound| bound.kind == kind);
         if first.is_some_and(|bound| bound.sharing.group == 0) {
             return first;
@@ -84,12 +84,12 @@ impl Bounds {
     }
 
     /// Address with this number.
-    pub fn get(&self, index: u64) -> Option<Bound> {
+    pub fn get(&self, index: u64) -> Option<BoundAddress> {
         self.all.get(index as usize).copied().flatten()
     }
 
     /// Address with this number, if it belongs to that application.
-    pub fn of(&self, index: u64, domain: u8) -> Option<Bound> {
+    pub fn of(&self, index: u64, domain: u8) -> Option<BoundAddress> {
         self.get(index).filter(|bound| bound.domain == domain)
     }
 
@@ -100,14 +100,14 @@ impl Bounds {
     }
 
     /// Sets the address with this number.
-    pub fn set(&mut self, index: u64, bound: Bound) {
+    pub fn set(&mut self, index: u64, bound: BoundAddress) {
         if let Some(place) = self.all.get_mut(index as usize) {
             *place = Some(bound);
         }
     }
 
     /// Removes the address with this number, if it belongs to that application.
-    pub fn take(&mut self, index: u64, domain: u8) -> Option<Bound> {
+    pub fn take(&mut self, index: u64, domain: u8) -> Option<BoundAddress> {
         let bound = self.of(index, domain)?;
         self.all.get_mut(index as usize)?.take();
         Some(bound)

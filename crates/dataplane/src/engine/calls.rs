@@ -3,7 +3,7 @@
 use super::Engine;
 use super::buffers::mark;
 use super::domain::Domain;
-use super::held::Holding;
+use super::inbox_frames::FrameContent;
 use super::offence::Offence;
 use super::owners::Owner;
 use crate::abi::{self, Call, Condition, Ending, Sharing};
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A connection that is to be opened, while the search for its port continues.
-pub(super) struct Unfinished {
+pub(super) struct PendingConnect {
     remote: SocketAddr,
     cookie: u64,
     options: ConnectionOptions,
@@ -71,11 +71,11 @@ impl<P: Port> Engine<P> {
         }
         let mut done = 0;
         domain.units = MOST_UNITS;
-        if let Some(unfinished) = domain.unfinished.take() {
-            self.resume(now, place, domain, unfinished);
+        if let Some(pending_connect) = domain.pending_connect.take() {
+            self.resume(now, place, domain, pending_connect);
             done += 1;
         }
-        while left > 0 && domain.units > 0 && domain.unfinished.is_none() {
+        while left > 0 && domain.units > 0 && domain.pending_connect.is_none() {
             left -= 1;
             done += 1;
             domain.spend(1);
@@ -130,13 +130,13 @@ impl<P: Port> Engine<P> {
                 cookie,
                 options,
             } => {
-                let unfinished = Unfinished {
+                let pending_connect = PendingConnect {
                     remote,
                     cookie,
                     options,
                     search: PortSearch::default(),
                 };
-                self.resume(now, place, domain, unfinished);
+                self.resume(now, place, domain, pending_connect);
             }
             Call::Accept { handle, cookie } => {
                 let Some(connection) = self.own(place, handle)? else {
@@ -186,16 +186,16 @@ impl<P: Port> Engine<P> {
                 return self.send(now, place, domain, handle, offset, len);
             }
             Call::RecvDone { frame } | Call::UdpRecvDone { frame } => {
-                let held = domain.release(&mut self.memory, frame);
-                if domain.held.has_room_again() {
+                let content = domain.release(&mut self.memory, frame);
+                if domain.inbox.has_room_again() {
                     self.stack.resume_reader(place);
                 }
-                match held {
-                    Holding::Nothing => return Err(Offence::Frame),
-                    Holding::Segment { handle, len } => {
+                match content {
+                    FrameContent::Nothing => return Err(Offence::Frame),
+                    FrameContent::Segment { handle, len } => {
                         self.recv_done(now, handle, len);
                     }
-                    Holding::Datagram { handle } => {
+                    FrameContent::Datagram { handle } => {
                         self.stack.udp_recv_done(UdpId::from_bits(handle), 1);
                     }
                 }
@@ -318,13 +318,19 @@ impl<P: Port> Engine<P> {
     }
 
     /// Opens a connection, or continues the search for its port in the next turn.
-    fn resume(&mut self, now: Time, place: u8, domain: &mut Domain, mut unfinished: Unfinished) {
-        let Unfinished {
+    fn resume(
+        &mut self,
+        now: Time,
+        place: u8,
+        domain: &mut Domain,
+        mut pending_connect: PendingConnect,
+    ) {
+        let PendingConnect {
             remote,
             cookie,
             options,
             ref mut search,
-        } = unfinished;
+        } = pending_connect;
         let refused = |reason| Condition::Dead {
             cookie,
             handle: 0,
@@ -353,7 +359,7 @@ impl<P: Port> Engine<P> {
                 let _ = self.stack.set_options(now, connection, options);
                 domain.account.open(0);
             }
-            Ok(None) => domain.unfinished = Some(unfinished),
+            Ok(None) => domain.pending_connect = Some(pending_connect),
             Err(ConnectError::Full(_) | ConnectError::InUse(_)) => {
                 domain.deliver(refused(Ending::NoRoom));
             }

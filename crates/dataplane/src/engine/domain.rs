@@ -1,8 +1,8 @@
 //! State of an application in the loop: its resources and its rights.
 
 use super::account::Account;
-use super::calls::Unfinished;
-use super::held::{Held, Holding};
+use super::calls::PendingConnect;
+use super::inbox_frames::{FrameContent, InboxFrames};
 use super::life::Life;
 use super::offence::Offence;
 use super::protection::Protection;
@@ -30,14 +30,14 @@ pub(crate) struct Domain {
     /// Description of its fault.
     fault: Option<String>,
     protection: Protection,
-    pub(super) held: Held,
+    pub(super) inbox: InboxFrames,
     overflow: VecDeque<Entry>,
     pub(super) account: Account,
     seat: Seat,
     /// Units of work that may still be done for it in this turn.
     pub(super) units: u32,
     /// A call that the next turn continues, before the calls behind it.
-    pub(super) unfinished: Option<Unfinished>,
+    pub(super) pending_connect: Option<PendingConnect>,
     /// Progress of its end.
     pub(super) ending: EndingStep,
 }
@@ -68,7 +68,7 @@ impl Domain {
         Domain {
             client,
             name,
-            held: Held::new(numbers, own_frames.unwrap_or(share.frames)),
+            inbox: InboxFrames::new(numbers, own_frames.unwrap_or(share.frames)),
             inside,
             rights,
             life,
@@ -79,7 +79,7 @@ impl Domain {
             account: Account::new(share.ranges),
             seat,
             units: 0,
-            unfinished: None,
+            pending_connect: None,
             ending: EndingStep::default(),
         }
     }
@@ -186,7 +186,7 @@ impl Domain {
 
     /// Publishes whether the loop sleeps. Returns true if no call is pending.
     pub fn sleep(&self, sleeps: bool) -> bool {
-        self.inside.end.sleep(sleeps) && self.unfinished.is_none()
+        self.inside.end.sleep(sleeps) && self.pending_connect.is_none()
     }
 
     /// Whether the application has unread conditions.
@@ -256,9 +256,9 @@ impl Domain {
         frame: Frame,
         start: usize,
         len: usize,
-        what: Holding,
+        what: FrameContent,
     ) -> Option<(Frame, u64)> {
-        if self.held.is_full() {
+        if self.inbox.is_full() {
             return None;
         }
         let place = match &mut self.inside.frames {
@@ -270,26 +270,26 @@ impl Domain {
                 (into, 0)
             }
         };
-        self.held.hold(place.0.0, what)?;
+        self.inbox.hold(place.0.0, what)?;
         let frame_bytes = u64::from(memory.frame_bytes());
         Some((place.0, u64::from(place.0.0) * frame_bytes + place.1 as u64))
     }
 
     /// Takes a frame from the application. Returns its content; `Nothing` if the application did
     /// not have it.
-    pub fn release(&mut self, memory: &mut Memory, frame: u32) -> Holding {
-        let held = self.held.release(frame);
-        if held != Holding::Nothing {
+    pub fn release(&mut self, memory: &mut Memory, frame: u32) -> FrameContent {
+        let content = self.inbox.release(frame);
+        if content != FrameContent::Nothing {
             let own = self.inside.frames.as_mut();
             own.unwrap_or(memory).give(Frame(frame));
         }
-        held
+        content
     }
 
     /// Takes all frames from the application.
     pub fn release_all(&mut self, memory: &mut Memory) {
-        if self.held.count() > 0 {
-            for frame in 0..self.held.frames() {
+        if self.inbox.count() > 0 {
+            for frame in 0..self.inbox.frames() {
                 self.release(memory, frame);
             }
             self.overflow.clear();

@@ -23,7 +23,7 @@ impl<P: Port> Engine<P> {
     /// turn. Returns true when nothing refers to it any more.
     pub(super) fn clean_up(&mut self, now: Time, place: u8, domain: &mut Domain) -> bool {
         if domain.ending == EndingStep::Begins {
-            domain.unfinished = None;
+            domain.pending_connect = None;
             for index in self.bounds.numbers() {
                 self.unbind(now, place, domain.client(), index);
             }

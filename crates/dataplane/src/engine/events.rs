@@ -1,10 +1,10 @@
 //! Delivery of the stack's events to the applications.
 
 use super::Engine;
-use super::bounds::{Bound, Kind};
+use super::bounds::{BindingKind, BoundAddress};
 use super::buffers::{buffer_place, unmark};
 use super::domain::Domain;
-use super::held::Holding;
+use super::inbox_frames::FrameContent;
 use crate::abi::{Condition, Ending};
 use cofferdam_netstack::{Chunk, ConnectionId, DeadReason, Event, ListenerId, Time};
 use cofferdam_xsk::Port;
@@ -89,7 +89,7 @@ impl<P: Port> Engine<P> {
                 remote,
                 local,
             } => {
-                let what = Holding::Datagram {
+                let what = FrameContent::Datagram {
                     handle: udp.to_bits(),
                 };
                 let bound = self.bounds.get(cookie);
@@ -115,7 +115,7 @@ impl<P: Port> Engine<P> {
             Event::UdpSent { udp, cookie, token } => {
                 let (place, generation, token) = unmark(token);
                 // The place may have another owner by now.
-                let is_same = |b: &Bound| b.kind == Kind::Udp(udp);
+                let is_same = |b: &BoundAddress| b.kind == BindingKind::Udp(udp);
                 let bound = self.bounds.get(cookie).filter(is_same);
                 if let Some(domain) = self.domains.of_mut(place, generation) {
                     domain.account.end_datagram();
@@ -170,7 +170,7 @@ impl<P: Port> Engine<P> {
             let _ = self.stack.reject(now, connection);
             return;
         }
-        let handle = self.own_opened(now, (client, bound.domain), connection, remote.ip());
+        let handle = self.assign_opened(now, (client, bound.domain), connection, remote.ip());
         self.stack.set_reader(connection, bound.domain);
         if let Some(domain) = self.domains.get_mut(bound.domain) {
             domain.account.open(0);
@@ -189,7 +189,7 @@ impl<P: Port> Engine<P> {
         });
         let len = chunk.len;
         let place = owner.and_then(|(domain, _, handle)| {
-            self.place(chunk, domain, Holding::Segment { handle, len })
+            self.place(chunk, domain, FrameContent::Segment { handle, len })
         });
         let (Some((domain, cookie, handle)), Some((frame, offset))) = (owner, place) else {
             // The application is being cleaned up.
@@ -209,7 +209,7 @@ impl<P: Port> Engine<P> {
 
     /// Makes received bytes readable for an application. Returns frame and offset in its inbox. An
     /// application that gets its last frame closes the windows of its TCP connections.
-    fn place(&mut self, chunk: Chunk, reader: u8, what: Holding) -> Option<(u32, u64)> {
+    fn place(&mut self, chunk: Chunk, reader: u8, what: FrameContent) -> Option<(u32, u64)> {
         let (frame, start) = buffer_place(chunk.buffer);
         let start = start + chunk.offset as usize;
         let memory = &mut self.memory;
@@ -218,7 +218,7 @@ impl<P: Port> Engine<P> {
             return None;
         }
         let (frame, offset) = domain.hold(memory, frame, start, chunk.len as usize, what)?;
-        if domain.held.became_full() {
+        if domain.inbox.became_full() {
             self.tally.readers_stopped += 1;
             self.stack.stop_reader(reader);
         }

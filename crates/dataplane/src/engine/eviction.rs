@@ -102,7 +102,7 @@ impl<P: Port> Engine<P> {
     }
 
     /// Gives a connection that a peer has opened to an application.
-    pub(super) fn own_opened(
+    pub(super) fn assign_opened(
         &mut self,
         now: Time,
         (client, place): (u8, u8),

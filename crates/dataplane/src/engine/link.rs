@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 /// A packet, and the interface at which it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Received {
+pub(super) struct ReceivedPacket {
     pub interface: InterfaceId,
     pub packet: Packet,
 }
@@ -87,14 +87,14 @@ impl<P: Port> Link<P> {
 
     /// Packet of the last batch, by its position.
     #[inline]
-    pub fn received(&self, n: usize) -> Option<Received> {
+    pub fn received(&self, n: usize) -> Option<ReceivedPacket> {
         let packet = *self.batch.get(n)?;
         let count = self.sides.len();
         let mut by = self.first;
         while count > 1 && self.sides.get(by)?.received <= n {
             by = (by + 1) % count;
         }
-        Some(Received {
+        Some(ReceivedPacket {
             interface: InterfaceId(by as u8),
             packet,
         })
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_down_loses_its_packets_and_holds_no_other_up() {
+    fn a_device_that_is_down_delays_no_other() {
         let mut memory = Memory::new(16, 2048).expect("memory");
         let mut link = Link::new(vec![fake(2), fake(2)], 4);
         let (up, down) = (InterfaceId(0), InterfaceId(1));
@@ -337,7 +337,7 @@ mod tests {
 
     /// A full ring of a working device is waited for, because it empties within the turn.
     #[test]
-    fn a_full_ring_keeps_what_found_it_full_until_it_has_room() {
+    fn a_packet_for_a_full_ring_waits_until_it_drains() {
         let mut memory = Memory::new(16, 2048).expect("memory");
         for others in [0, 1] {
             let ports = (0..=others).map(|_| fake(1)).collect();

@@ -17,8 +17,8 @@ mod domains;
 mod ending;
 mod events;
 mod eviction;
-mod held;
 mod idle;
+mod inbox_frames;
 mod life;
 mod link;
 mod maker;
@@ -62,7 +62,7 @@ use cofferdam_netstack::{Disposition, Stack, Time};
 use cofferdam_xsk::{Memory, Port};
 use cores::Cores;
 use idle::Idle;
-use link::{Link, Received};
+use link::{Link, ReceivedPacket};
 use owners::Owners;
 use shares::Pools;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,8 +170,8 @@ impl<P: Port> Engine<P> {
 
     /// Passes a packet to the stack.
     #[inline]
-    fn take_packet(&mut self, now: Time, received: Received) {
-        let Received { interface, packet } = received;
+    fn take_packet(&mut self, now: Time, received: ReceivedPacket) {
+        let ReceivedPacket { interface, packet } = received;
         let (bytes, spans) = self.memory.packet_and_spans(packet);
         let buffer = received_buffer(packet.frame, packet.start);
         let mut whole = Whole(spans);
@@ -195,7 +195,7 @@ impl<P: Port> Engine<P> {
             match order {
                 Order::Attach(domain) => self.attach(domain),
                 Order::Fetch(group) => self.fetch(group),
-                Order::Look => {}
+                Order::Check => {}
             }
         }
         taken
@@ -205,12 +205,12 @@ impl<P: Port> Engine<P> {
     pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let worked = self.turn(|| false);
-            self.rest(worked);
+            self.wait_for_work(worked);
         }
     }
 
     /// Publishes the counters, and sleeps after long enough without work.
-    pub fn rest(&mut self, worked: bool) {
+    pub fn wait_for_work(&mut self, worked: bool) {
         let now = self.clock.now();
         if self.options.yields && self.domains.iter().any(Domain::is_behind) {
             std::thread::yield_now();

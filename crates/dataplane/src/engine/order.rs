@@ -9,5 +9,5 @@ pub(crate) enum Order {
     /// Fetch this flow group from the core that has it.
     Fetch(u8),
     /// Run the checks of a turn, because something has changed.
-    Look,
+    Check,
 }

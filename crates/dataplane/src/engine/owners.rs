@@ -16,8 +16,8 @@ pub(super) struct Owner {
     pub sent_bytes: u64,
     /// Ranges of its application's memory that the stack refers to.
     pub ranges: u32,
-    /// Time of the last progress, in milliseconds of the loop's clock. Progress is received data, or
-    /// acknowledged data.
+    /// Time of the last progress, which is received or acknowledged data, in milliseconds of the
+    /// loop's clock.
     progress_ms: u32,
     /// The peer that opened the connection; `None` if the application did.
     peer: Option<PeerBucket>,

@@ -1,7 +1,7 @@
 //! Data and datagrams from applications.
 
 use super::Engine;
-use super::bounds::{Bound, Kind};
+use super::bounds::{BindingKind, BoundAddress};
 use super::buffers::{application_buffer, mark};
 use super::domain::Domain;
 use super::offence::Offence;
@@ -77,8 +77,8 @@ impl<P: Port> Engine<P> {
         let bound = self.bounds.of(handle, place);
         let cookie = bound.map_or(0, |b| b.cookie);
         let given_up = Condition::UdpSent { cookie, token };
-        let Some(Bound {
-            kind: Kind::Udp(udp),
+        let Some(BoundAddress {
+            kind: BindingKind::Udp(udp),
             ..
         }) = bound
         else {

@@ -163,10 +163,10 @@ mod tests {
         let shares = Shares::equal(5);
         for size in [0, 7, 64, 1000] {
             let mut pool = Pool::new(size, &shares);
-            let mut held = [0_u32; 5];
+            let mut taken = [0_u32; 5];
             for _ in 0..20_000 {
                 let client = random.u8(0..5);
-                let own = &mut held[usize::from(client)];
+                let own = &mut taken[usize::from(client)];
                 match random.u8(0..16) {
                     0..9 if pool.take(client) => *own += 1,
                     0..9 => assert!(*own >= shares.of(size)[usize::from(client)]),
@@ -181,8 +181,8 @@ mod tests {
                     _ => {}
                 }
             }
-            for (client, held) in (0..).zip(held) {
-                (0..held).for_each(|_| pool.give(client));
+            for (client, taken) in (0..).zip(taken) {
+                (0..taken).for_each(|_| pool.give(client));
             }
             let all: u32 = (0..5).map(|client| takes(&mut pool, client)).sum();
             assert_eq!(all, size);

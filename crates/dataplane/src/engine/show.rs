@@ -35,7 +35,7 @@ impl<P: Port> Engine<P> {
                 domain: domain.protection().name(),
                 place: domain.seat().place,
                 connections: domain.account.connections(),
-                held_frames: domain.held.count(),
+                held_frames: domain.inbox.count(),
             });
         }
     }

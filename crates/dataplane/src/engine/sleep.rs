@@ -58,7 +58,7 @@ impl<P: Port> Engine<P> {
             let _ = self.cores.me().bell.read();
         }
         if door {
-            doors.rest();
+            doors.take_rings();
         }
     }
 }

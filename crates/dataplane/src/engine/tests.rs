@@ -13,7 +13,7 @@ mod yields;
 
 use super::*;
 use crate::abi::{Call, Entry, Sharing};
-use crate::channel::Mapped;
+use crate::channel::MappedChannel;
 use crate::policy::Rights;
 use crate::tuning::MOST_APPLICATIONS;
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
@@ -39,11 +39,11 @@ fn small() -> Options {
     }
 }
 
-fn attach(engine: &mut Engine<Pipe>, name: &str) -> Mapped {
+fn attach(engine: &mut Engine<Pipe>, name: &str) -> MappedChannel {
     attach_as(engine, 0, name)
 }
 
-fn attach_as(engine: &mut Engine<Pipe>, client: u8, name: &str) -> Mapped {
+fn attach_as(engine: &mut Engine<Pipe>, client: u8, name: &str) -> MappedChannel {
     let maker = engine.maker();
     let (domains, outside) = maker
         .make(client, name, Rights::all(), Arc::default())
@@ -110,10 +110,10 @@ fn each_offence_ends_its_application_and_no_other() {
         turns(&mut engine, 2);
         let tally = engine.tally();
         assert_eq!((tally.offences, tally.ended), (ended, ended), "{entry:?}");
-        let said = tally.last_offence.expect("a reason");
+        let offence = tally.last_offence.expect("a reason");
         assert!(
-            said.starts_with("hostile: ") && said.contains(reason),
-            "{said}"
+            offence.starts_with("hostile: ") && offence.contains(reason),
+            "{offence}"
         );
         // The honest application is served as before.
         honest.first().push(
@@ -145,7 +145,7 @@ fn an_impossible_ring_index_ends_its_application() {
 
 /// Promise 69.
 #[test]
-fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
+fn an_application_that_reads_nothing_is_ended_in_time() {
     let mut engine = engine(small());
     let mut deaf = attach(&mut engine, "deaf");
     let mut asked = 0_u32;
@@ -167,8 +167,8 @@ fn an_application_that_reads_nothing_is_ended_and_its_memory_is_bounded() {
         turns(&mut engine, 8);
         assert!(asked < 200_000, "it was never ended");
     }
-    let said = engine.tally().last_offence.expect("a reason");
-    assert!(said.contains("unread"), "{said}");
+    let offence = engine.tally().last_offence.expect("a reason");
+    assert!(offence.contains("unread"), "{offence}");
 }
 
 /// Promise 66.
@@ -193,11 +193,11 @@ fn a_sudden_end_frees_the_place_for_the_next() {
 #[test]
 fn more_applications_than_places_are_refused() {
     let mut engine = engine(small());
-    let held: Vec<Mapped> = (0..MOST_APPLICATIONS)
+    let all: Vec<MappedChannel> = (0..MOST_APPLICATIONS)
         .map(|_| attach(&mut engine, "one"))
         .collect();
     assert!(engine.inline().is_err());
-    drop(held);
+    drop(all);
 }
 
 /// The fuzzer that plays a hostile application, with a fixed seed. `fuzz/` runs it without end.

@@ -12,16 +12,16 @@ use cofferdam_xsk::{Frame, Large, Port};
 
 /// Segments that wait for the next one.
 pub(super) struct Trains {
-    held: Option<Held>,
+    waiting: Option<WaitingTrain>,
     /// Places of their payload. They are read only in the turn in which they were written.
     parts: Vec<libc::iovec>,
 }
 
-// SAFETY: the pointers in `parts` are followed only by the thread that has written them, in the same
-// turn; `parts` is cleared before any is written.
+// SAFETY: only the thread that has written the pointers in `parts` follows them, in the same turn;
+// `parts` is cleared before any is written.
 unsafe impl Send for Trains {}
 
-struct Held {
+struct WaitingTrain {
     /// Headers of the first segment, and room for its payload.
     frame: Frame,
     first: Transmit,
@@ -32,7 +32,7 @@ impl Trains {
     /// Trains of up to `most_parts` ranges.
     pub fn new(most_parts: usize) -> Trains {
         Trains {
-            held: None,
+            waiting: None,
             parts: Vec::with_capacity(most_parts),
         }
     }
@@ -61,22 +61,22 @@ impl<P: Port> Engine<P> {
     /// Appends a segment, whose headers are in `frame`, to the waiting ones. Returns false, and
     /// changes nothing, if it does not follow them.
     pub(super) fn join(&mut self, frame: Frame, segment: &Transmit) -> bool {
-        let Some(mut held) = self.trains.held.take() else {
+        let Some(mut waiting) = self.trains.waiting.take() else {
             return false;
         };
         // A failed append may have added a range, or extended the last one. Both are then removed.
         let (ranges, last) = (self.trains.parts.len(), self.trains.parts.last().copied());
-        let mut train = held.train;
+        let mut train = waiting.train;
         let joins = train.append(self.memory.bytes(frame), segment) && self.note(&segment.payload);
         if joins {
-            held.train = train;
+            waiting.train = train;
         } else {
             self.trains.parts.truncate(ranges);
             if let (Some(place), Some(before)) = (self.trains.parts.last_mut(), last) {
                 *place = before;
             }
         }
-        self.trains.held = Some(held);
+        self.trains.waiting = Some(waiting);
         joins
     }
 
@@ -92,7 +92,7 @@ impl<P: Port> Engine<P> {
         self.trains.parts.clear();
         let waits = self.note(&segment.payload);
         if waits {
-            self.trains.held = Some(Held {
+            self.trains.waiting = Some(WaitingTrain {
                 frame,
                 first: *segment,
                 train,
@@ -102,22 +102,22 @@ impl<P: Port> Engine<P> {
     }
 
     /// Sends the waiting segments. Returns the number of packets.
-    pub(super) fn send_held(&mut self) -> usize {
-        let Some(mut held) = self.trains.held.take() else {
+    pub(super) fn send_waiting(&mut self) -> usize {
+        let Some(mut waiting) = self.trains.waiting.take() else {
             return 0;
         };
-        let interface = held.first.interface;
-        let fits = held.first.len() <= self.memory.frame_bytes() as usize;
-        if held.train.segments() == 1 && fits {
-            let packet = self.assemble(held.frame, &held.first);
+        let interface = waiting.first.interface;
+        let fits = waiting.first.len() <= self.memory.frame_bytes() as usize;
+        if waiting.train.segments() == 1 && fits {
+            let packet = self.assemble(waiting.frame, &waiting.first);
             if self.link.try_send(&mut self.memory, interface, packet) {
                 return 1;
             }
         }
-        let (is_cut, is_v4) = (held.train.segments() > 1, held.train.is_v4());
-        let (tcp_start, segment_bytes) = (held.train.tcp_start(), held.train.segment_bytes());
+        let (is_cut, is_v4) = (waiting.train.segments() > 1, waiting.train.is_v4());
+        let (tcp_start, segment_bytes) = (waiting.train.tcp_start(), waiting.train.segment_bytes());
         let large = Large {
-            header: held.train.header(),
+            header: waiting.train.header(),
             tcp_start,
             is_v4,
             segment_bytes,
@@ -130,7 +130,7 @@ impl<P: Port> Engine<P> {
             self.link
                 .send_large(&mut self.memory, interface, &large, &self.trains.parts)
         };
-        self.memory.give(held.frame);
+        self.memory.give(waiting.frame);
         if sent {
             let bytes: usize = self.trains.parts.iter().map(|part| part.iov_len).sum();
             self.tally.sent_payload_bytes += bytes as u64;

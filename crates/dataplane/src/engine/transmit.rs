@@ -32,7 +32,7 @@ impl<P: Port> Engine<P> {
                     self.memory.give(frame);
                     continue;
                 }
-                sent += self.send_held();
+                sent += self.send_waiting();
                 if self.wait(frame, &transmit) {
                     continue;
                 }
@@ -59,7 +59,7 @@ impl<P: Port> Engine<P> {
             }
             sent += 1;
         }
-        sent += self.send_held();
+        sent += self.send_waiting();
         self.tally.sent += sent as u64;
         sent
     }

@@ -4,7 +4,7 @@
 use super::entry;
 use crate::abi::{Call, Condition, Ending, Entry, Sharing};
 use crate::attach::{AttachError, reason};
-use crate::channel::Mapped;
+use crate::channel::MappedChannel;
 use crate::ring::ENTRIES;
 use crate::session::Session;
 use cofferdam_netstack::ConnectionOptions;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// An attached hostile application.
 pub struct Attacker {
-    mapped: Mapped,
+    mapped: MappedChannel,
     socket: OwnedFd,
     /// Frames that it has not released.
     frames: Vec<(usize, bool, u32)>,
@@ -46,7 +46,7 @@ impl Attacker {
         Ok(Attacker::new(mapped, socket))
     }
 
-    pub(crate) fn new(mapped: Mapped, socket: OwnedFd) -> Attacker {
+    pub(crate) fn new(mapped: MappedChannel, socket: OwnedFd) -> Attacker {
         Attacker {
             mapped,
             socket,
@@ -134,7 +134,7 @@ impl Attacker {
     }
 
     /// Marks itself as asleep, so that the next condition rings its bell.
-    pub fn doze(&self) {
+    pub fn fall_asleep(&self) {
         for (end, _) in &self.mapped.cores {
             end.sleep(true);
         }
@@ -264,7 +264,7 @@ impl Attacker {
                 return false;
             }
             26 => {
-                self.doze();
+                self.fall_asleep();
                 return false;
             }
             27 => {

@@ -6,7 +6,7 @@ mod attacker;
 pub use attacker::{Attacker, offend};
 
 use crate::abi::{Call, Entry};
-use crate::channel::Mapped;
+use crate::channel::MappedChannel;
 use crate::engine::{Engine, Life, Options, Order};
 use crate::policy::Rights;
 use cofferdam_netstack::{Config, InterfaceAddress, MacAddress};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A dataplane with one honest application.
 pub struct Hostile {
     engine: Engine<Pipe>,
-    honest: Mapped,
+    honest: MappedChannel,
     rounds: u64,
 }
 
@@ -86,7 +86,7 @@ impl Hostile {
     }
 }
 
-fn attach(engine: &Engine<Pipe>, life: Arc<Life>) -> Mapped {
+fn attach(engine: &Engine<Pipe>, life: Arc<Life>) -> MappedChannel {
     let made = engine.maker().make(0, "fuzz", Rights::all(), life);
     let (domains, outside) = made.expect("memory");
     for (core, domain) in domains.into_iter().enumerate() {

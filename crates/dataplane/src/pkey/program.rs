@@ -38,7 +38,8 @@ impl PartialEq for Own {
 /// Error for a text that names no program.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "program = \"{0}\": write a server (echo, http, memcached or faulty) and its address, such as \"echo 10.0.0.9:7\""
+    "program = \"{0}\": write a server (echo, http, memcached or faulty) and its address, such as \
+        \"echo 10.0.0.9:7\""
 )]
 pub struct ProgramError(String);
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | the first | ordinary; the application may read the stack | as started |
 //! | control | in the region | as started |
-//! | core 0 | the loop's stack in the region; the application's ordinary | the application's user, listed system calls |
+//! | core 0 | loop: in the region; application: ordinary | application's user, listed calls |
 
 use super::guest::Guest;
 use crate::config::{Client, Config};
@@ -41,7 +41,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
     facts: &[Facts],
     config: &Config,
     stop: &AtomicBool,
-    say: &(impl Fn(Notice) + Send + Sync),
+    notify: &(impl Fn(Notice) + Send + Sync),
 ) -> Result<(), RunError> {
     let Some((place, client, program)) = config.guest() else {
         return Err(io::Error::other("no application is to run behind protection keys").into());
@@ -58,7 +58,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
     // The application could write to the caller's flag.
     let ends = Arc::new(AtomicBool::new(false));
     let (reports, reported) = channel();
-    let (go, gone) = channel();
+    let (go, start) = channel();
     let core = Core {
         engine: Box::new(engine),
         guest,
@@ -75,7 +75,7 @@ pub(crate) fn serve<P: Port + Send + 'static>(
     let started = ordinary(|| {
         let thread = std::thread::Builder::new().name("core 0".to_owned());
         thread.spawn(move || {
-            if gone.recv().is_ok() {
+            if start.recv().is_ok() {
                 core.run(&own, user, &sealed);
             }
         })
@@ -85,12 +85,12 @@ pub(crate) fn serve<P: Port + Send + 'static>(
     let _ = go.send(());
     let mut outcome = Ok(());
     let body = || {
-        outcome = control.run(&ends, say);
+        outcome = control.run(&ends, notify);
         ends.store(true, Ordering::Relaxed);
     };
     // SAFETY: dropped below, before all that it borrows.
     let thread = unsafe { Thread::spawn("control", body) }?;
-    let ended = wait(&reported, stop, &ends, client, say, || hub.look());
+    let ended = wait(&reported, stop, &ends, client, notify, || hub.wake_cores());
     ends.store(true, Ordering::Relaxed);
     drop(thread);
     ended.and(outcome.map_err(RunError::from))
@@ -102,13 +102,13 @@ fn wait<P>(
     stop: &AtomicBool,
     ends: &AtomicBool,
     client: &Client,
-    say: &impl Fn(Notice),
+    notify: &impl Fn(Notice),
     look: impl Fn(),
 ) -> Result<(), RunError> {
     let mut until = None;
     loop {
         match reported.recv_timeout(LOOK) {
-            Ok(Report::Ready) => say(Notice::Ready),
+            Ok(Report::Ready) => notify(Notice::Ready),
             Ok(Report::Ended(engine)) => {
                 drop(engine);
                 return Ok(());
@@ -184,7 +184,7 @@ impl<P: Port + Send + 'static> Core<P> {
                     true
                 })
             });
-            self.engine.rest(worked);
+            self.engine.wait_for_work(worked);
         }
         let _ = self.reports.send(Report::Ended(self.engine));
     }

@@ -1,6 +1,6 @@
 //! Bound addresses, which every core has.
 
-use super::Bound;
+use super::BoundAddress;
 use crate::abi::Refusal;
 use std::net::SocketAddr;
 
@@ -73,13 +73,13 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// Adds an address that `cores` are asked to bind. Returns its name.
-    pub fn add(&mut self, cores: usize, local: Option<SocketAddr>) -> Bound {
+    pub fn add(&mut self, cores: usize, local: Option<SocketAddr>) -> BoundAddress {
         let index = self.free.pop().unwrap_or_else(|| {
             self.all.push((0, None));
             self.all.len() as u32 - 1
         });
         let Some((generation, place)) = self.all.get_mut(index as usize) else {
-            return Bound(u64::MAX);
+            return BoundAddress(u64::MAX);
         };
         *generation = generation.wrapping_add(1);
         *place = Some(Place {
@@ -92,11 +92,11 @@ impl Bounds {
             is_closing: false,
             core: 0,
         });
-        Bound(u64::from(*generation) << 32 | u64::from(index))
+        BoundAddress(u64::from(*generation) << 32 | u64::from(index))
     }
 
     /// Address with this name.
-    pub fn get_mut(&mut self, bound: Bound) -> Option<&mut Place> {
+    pub fn get_mut(&mut self, bound: BoundAddress) -> Option<&mut Place> {
         let (_, place) = self.all.get_mut(bound.0 as u32 as usize)?;
         let generation = (bound.0 >> 32) as u32;
         place
@@ -105,7 +105,7 @@ impl Bounds {
     }
 
     /// Removes the address with this name.
-    pub fn remove(&mut self, bound: Bound) {
+    pub fn remove(&mut self, bound: BoundAddress) {
         if self.get_mut(bound).is_some() {
             let index = bound.0 as u32;
             if let Some((_, place)) = self.all.get_mut(index as usize) {
@@ -116,13 +116,13 @@ impl Bounds {
     }
 
     /// Name of a released address that still sends.
-    pub fn closing(&self, local: SocketAddr) -> Option<Bound> {
+    pub fn closing(&self, local: SocketAddr) -> Option<BoundAddress> {
         let found = self.all.iter().position(|(_, place)| {
             let place = place.as_ref().filter(|place| place.is_closing);
             place.is_some_and(|place| place.local == Some(local))
         })?;
         let (generation, _) = self.all.get(found)?;
-        Some(Bound(u64::from(*generation) << 32 | found as u64))
+        Some(BoundAddress(u64::from(*generation) << 32 | found as u64))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     /// `Connect` was called.
     Opening,
     /// The connection is open, under this name.
@@ -64,10 +64,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn new(state: State) -> Place {
+    fn new(state: ConnectionState) -> Place {
         let handle = match state {
-            State::Opening => NOT_OPEN,
-            State::Open { handle } => handle,
+            ConnectionState::Opening => NOT_OPEN,
+            ConnectionState::Open { handle } => handle,
         };
         Place {
             handle,
@@ -183,7 +183,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub fn add(&mut self, state: State) -> Connection {
+    pub fn add(&mut self, state: ConnectionState) -> Connection {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
             self.places.len() as u32 - 1
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_close_is_not_reduced_to_a_shutdown() {
         let call = |endings: [Closing; 2]| {
-            let mut place = Place::new(State::Open { handle: 7 });
+            let mut place = Place::new(ConnectionState::Open { handle: 7 });
             endings
                 .into_iter()
                 .for_each(|ending| place.end_with(ending));

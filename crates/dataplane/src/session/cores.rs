@@ -150,7 +150,7 @@ impl Groups {
     }
 
     /// Records that a move is settled. Returns true if the group's calls need not wait any more.
-    pub fn settled(&mut self, group: u8) -> bool {
+    pub fn end_move(&mut self, group: u8) -> bool {
         if let Some(count) = self.unsettled.get_mut(usize::from(group)) {
             *count = count.saturating_sub(1);
         }

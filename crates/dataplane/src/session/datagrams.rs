@@ -1,13 +1,13 @@
 //! Bound addresses, and datagrams to and from them.
 
-use super::{Bound, Event, Received, Session};
+use super::{BoundAddress, Event, ReceivedData, Session};
 use crate::abi::{Call, Refusal};
 use crate::area::Piece;
 use std::net::{IpAddr, SocketAddr};
 
 /// Pending datagrams, by token.
 pub(super) struct Sends {
-    all: Vec<Option<(Piece, Bound)>>,
+    all: Vec<Option<(Piece, BoundAddress)>>,
     free: Vec<u32>,
     /// Pending datagrams, at most.
     most: u32,
@@ -26,7 +26,7 @@ impl Sends {
         self.all.len() - self.free.len()
     }
 
-    fn add(&mut self, piece: Piece, bound: Bound) -> u64 {
+    fn add(&mut self, piece: Piece, bound: BoundAddress) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             self.all.len() as u32 - 1
@@ -37,7 +37,7 @@ impl Sends {
         u64::from(index)
     }
 
-    fn take(&mut self, token: u64) -> Option<(Piece, Bound)> {
+    fn take(&mut self, token: u64) -> Option<(Piece, BoundAddress)> {
         let sent = (self.all.get_mut(token as usize)).and_then(Option::take)?;
         self.free.push(token as u32);
         Some(sent)
@@ -46,7 +46,7 @@ impl Sends {
 
 impl Session {
     /// Receives datagrams for `local`. [`Event::Bound`] reports the outcome.
-    pub fn udp_bind(&mut self, local: SocketAddr) -> Bound {
+    pub fn udp_bind(&mut self, local: SocketAddr) -> BoundAddress {
         // Datagrams that wait there for a neighbour are dropped.
         if let Some(closing) = self.bounds.closing(local) {
             self.release(closing);
@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// Releases an address after the datagrams from there.
-    pub fn unbind(&mut self, bound: Bound) {
+    pub fn unbind(&mut self, bound: BoundAddress) {
         if let Some(place) = self.bounds.get_mut(bound) {
             place.is_closing = true;
             if place.unsent == 0 {
@@ -69,7 +69,7 @@ impl Session {
         }
     }
 
-    fn release(&mut self, bound: Bound) {
+    fn release(&mut self, bound: BoundAddress) {
         let Some(place) = self.bounds.get_mut(bound) else {
             return;
         };
@@ -86,7 +86,7 @@ impl Session {
     pub(super) fn bound(
         &mut self,
         core: usize,
-        bound: Bound,
+        bound: BoundAddress,
         result: Result<u64, Refusal>,
     ) -> Option<Event> {
         let place = self.bounds.get_mut(bound)?;
@@ -105,7 +105,7 @@ impl Session {
 
     /// Sends one datagram that fits a frame. Returns false if all memory is in use, or the address
     /// is not bound.
-    pub fn send_datagram(&mut self, bound: Bound, remote: SocketAddr, data: &[u8]) -> bool {
+    pub fn send_datagram(&mut self, bound: BoundAddress, remote: SocketAddr, data: &[u8]) -> bool {
         self.send_datagram_from(bound, None, remote, data)
     }
 
@@ -113,7 +113,7 @@ impl Session {
     /// all addresses are bound.
     pub fn send_datagram_from(
         &mut self,
-        bound: Bound,
+        bound: BoundAddress,
         source: Option<IpAddr>,
         remote: SocketAddr,
         data: &[u8],
@@ -153,8 +153,8 @@ impl Session {
     pub(super) fn datagram(
         &mut self,
         core: usize,
-        bound: Bound,
-        data: Received,
+        bound: BoundAddress,
+        data: ReceivedData,
         (remote, local): (SocketAddr, IpAddr),
     ) -> Option<Event> {
         let place = self.bounds.get_mut(bound);

@@ -1,6 +1,6 @@
 //! Events, and the handles in them.
 
-use super::Received;
+use super::ReceivedData;
 use crate::abi::{Ending, Refusal};
 use cofferdam_netstack::ConnectionInfo;
 use std::net::{IpAddr, SocketAddr};
@@ -19,14 +19,14 @@ impl Connection {
 
 /// A bound address: of a listener or for datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Bound(pub(crate) u64);
+pub struct BoundAddress(pub(crate) u64);
 
 /// A connection of a peer that waits for an answer.
 #[derive(Debug)]
 pub struct Knock {
     pub(super) handle: u64,
     /// Listener of the connection.
-    pub listener: Bound,
+    pub listener: BoundAddress,
     /// Address of the peer.
     pub remote: SocketAddr,
 }
@@ -37,7 +37,7 @@ pub enum Event {
     /// Answer to `listen` or `udp_bind`.
     Bound {
         /// Name of the address.
-        bound: Bound,
+        bound: BoundAddress,
         /// Outcome of the call.
         result: Result<(), Refusal>,
     },
@@ -55,7 +55,7 @@ pub enum Event {
         /// Connection of the data.
         connection: Connection,
         /// Received bytes.
-        data: Received,
+        data: ReceivedData,
     },
     /// The peer has ended its side; our side may continue to send.
     PeerClosed(Connection),
@@ -85,9 +85,9 @@ pub enum Event {
     /// A received datagram.
     Datagram {
         /// Bound address that received it.
-        bound: Bound,
+        bound: BoundAddress,
         /// Received bytes.
-        data: Received,
+        data: ReceivedData,
         /// Address of the sender.
         remote: SocketAddr,
         /// Address of the dataplane that it was sent to.

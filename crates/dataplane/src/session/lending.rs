@@ -1,11 +1,11 @@
 //! Memory for sending, lent to connections by need and reclaimed under pressure.
 //!
-//! A connection may use [`START_BYTES`], and the number of bytes that its peer has acknowledged
-//! in addition, up to a part of the free memory. A peer that advertises a window and acknowledges nothing thus gets
-//! no more than the start. The last [`RESERVE_PART`] of the memory, and of the unacknowledged
-//! sends, is reserved for the minimum of each connection: [`FLOOR_BYTES`] and one send. While that
-//! is in use, connections whose peers have acknowledged nothing for [`STALLED_FOR`] are reset,
-//! first those with more than their minimum.
+//! A connection may use [`START_BYTES`], and the number of bytes that its peer has acknowledged in
+//! addition, up to a part of the free memory. A peer that advertises a window and acknowledges
+//! nothing thus gets no more than the start. The last [`RESERVE_PART`] of the memory, and of the
+//! unacknowledged sends, is reserved for the minimum of each connection: [`FLOOR_BYTES`] and one
+//! send. While that is in use, connections whose peers have acknowledged nothing for
+//! [`STALLED_FOR`] are reset, first those with more than their minimum.
 
 use super::connection::{IS_RESET, Place};
 use super::{Connection, Event, Session};

@@ -29,20 +29,25 @@ impl Inbox {
 
 /// Received bytes. They stay in place until this is dropped, which releases the frame and, for TCP,
 /// opens the window.
-pub struct Received {
+pub struct ReceivedData {
     inbox: Rc<Inbox>,
     done: (usize, Call),
     offset: usize,
     len: usize,
 }
 
-impl Received {
-    pub(super) fn new(inbox: &Rc<Inbox>, done: (usize, Call), offset: u64, len: u32) -> Received {
+impl ReceivedData {
+    pub(super) fn new(
+        inbox: &Rc<Inbox>,
+        done: (usize, Call),
+        offset: u64,
+        len: u32,
+    ) -> ReceivedData {
         let (offset, len) = (offset as usize, len as usize);
         let fits = offset
             .checked_add(len)
             .is_some_and(|end| end <= inbox.map.len());
-        Received {
+        ReceivedData {
             inbox: inbox.clone(),
             done,
             offset,
@@ -51,7 +56,7 @@ impl Received {
     }
 }
 
-impl Deref for Received {
+impl Deref for ReceivedData {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -69,14 +74,14 @@ impl Deref for Received {
     }
 }
 
-impl Drop for Received {
+impl Drop for ReceivedData {
     fn drop(&mut self) {
         let (core, call) = self.done;
         self.inbox.done.borrow_mut().push((core, call.into()));
     }
 }
 
-impl std::fmt::Debug for Received {
+impl std::fmt::Debug for ReceivedData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Received({} bytes)", self.len)
     }

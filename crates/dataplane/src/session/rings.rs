@@ -95,7 +95,7 @@ impl Session {
                     place.stalled = Some((group, from));
                 }
             }
-            Condition::Settled { group } if self.groups.settled(group) => {
+            Condition::Settled { group } if self.groups.end_move(group) => {
                 for connection in self.connections.of_group(group) {
                     self.advance(connection);
                 }

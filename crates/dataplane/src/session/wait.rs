@@ -21,10 +21,10 @@ impl Session {
         if self.linger(limit) {
             return Ok(());
         }
-        if self.doze(true) {
+        if self.publish_sleep(true) {
             self.sleep(limit)?;
         }
-        self.doze(false);
+        self.publish_sleep(false);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Session {
     /// Publishes the calls and asks to be woken. Returns false if an event is pending already.
     pub fn sleeps(&mut self) -> bool {
         self.flush();
-        self.doze(true)
+        self.publish_sleep(true)
     }
 
     /// Takes the wake-up.
@@ -95,8 +95,8 @@ impl Session {
     /// # Errors
     /// Errors of [`Session::wait`].
     pub fn woken(&mut self) -> io::Result<()> {
-        let is_calm = self.doze(false);
-        self.bell.rest();
+        let is_calm = self.publish_sleep(false);
+        self.bell.take_rings();
         match &self.socket {
             Some(socket) if is_calm => {
                 let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
@@ -112,7 +112,7 @@ impl Session {
 
     /// Publishes to every core whether this application sleeps. Returns true if no condition is
     /// pending.
-    fn doze(&self, sleeps: bool) -> bool {
+    fn publish_sleep(&self, sleeps: bool) -> bool {
         let ends = self.cores.iter().map(|core| core.end.sleep(sleeps));
         ends.fold(true, |calm, empty| calm & empty)
     }
@@ -142,8 +142,8 @@ impl Session {
                 false
             }
         };
-        self.bell.rest();
-        if hung_up && self.doze(false) {
+        self.bell.take_rings();
+        if hung_up && self.publish_sleep(false) {
             return Err(self.end());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A client on the dataplane, for tests of it against real servers.
+//! A client on the dataplane, for tests with real servers.
 
 use super::Scene;
 use cofferdam_dataplane::{Application, Connection, Ending, Event, Session};
@@ -8,20 +8,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What one connection received.
+/// Data that one connection received.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub bytes: Vec<u8>,
-    /// How it ended; `None` while it lives.
+    /// End of the connection; `None` while it is open.
     pub ending: Option<Ending>,
 }
 
-/// Opens a connection for each request at once, asks, and collects what comes until the server
-/// closes.
+/// An application that opens a connection for each request at once, and collects the answers until
+/// the server closes.
 struct Asker {
     remote: SocketAddr,
     requests: Vec<Vec<u8>>,
-    /// Which request a connection is for, and how much of it was sent.
+    /// Request of each connection, and the number of its bytes that were sent.
     open: HashMap<Connection, (usize, usize)>,
     answers: Arc<Mutex<Vec<Answer>>>,
 }
@@ -66,7 +66,8 @@ impl Application for Asker {
 }
 
 /// Sends each request to `remote` on a connection of its own, as application `name`, which may
-/// connect; waits until the server has closed all. The answers, in the order of the requests.
+/// connect. Waits until the server has closed all. Returns the answers in the order of the
+/// requests.
 #[track_caller]
 pub fn ask(
     scene: &mut Scene,

@@ -1,4 +1,4 @@
-//! Clients of a dataplane of several cores, and what each core reports.
+//! Clients of a dataplane of several cores, and the counts of each core.
 
 use super::{ADDRESS, Scene, bytes, connect};
 use cofferdam_dataplane::status;
@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Clients that send and read back random bytes over connections of their own, until they are to
-/// end.
+/// Clients that send and read random bytes over connections of their own until they are to end.
 pub struct Clients(Vec<JoinHandle<u32>>, Arc<AtomicBool>);
 
 impl Clients {
@@ -42,7 +41,7 @@ impl Clients {
         Clients((0..count).map(client).collect(), stop)
     }
 
-    /// The rounds that each has made.
+    /// Ends the clients. Returns the number of rounds of each.
     pub fn end(self) -> Vec<u32> {
         self.1.store(true, Ordering::Relaxed);
         let ends = self.0.into_iter();
@@ -51,7 +50,7 @@ impl Clients {
     }
 }
 
-/// Numbers of each core.
+/// A count of each core.
 pub fn each_core(socket: &Path, key: &str) -> Vec<u64> {
     let status = status(socket).expect("a status");
     let cores = status["cores"].as_array().expect("cores");

@@ -17,11 +17,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const ADDRESS: &str = "10.98.2.9";
-/// The dataplane's address on its second device.
+/// Address of the dataplane on its second device.
 pub const SECOND_ADDRESS: &str = "10.99.2.9";
 
-/// A client's namespace (10.98.2.2, fd98::2), a server's in which a dataplane has 10.98.2.9 and
-/// fd98::9 beside Linux's 10.98.2.1.
+/// The namespace of a client (10.98.2.2, fd98::2), and that of a server, in which a dataplane has
+/// 10.98.2.9 and fd98::9 and Linux has 10.98.2.1.
 pub struct Scene {
     pub client: Namespace,
     pub server: Namespace,
@@ -37,12 +37,12 @@ impl Scene {
         Scene::with_link(device, applications, 1, 1500)
     }
 
-    /// As [`Scene::new`], on a device with `queues` queues.
+    /// A scene as [`Scene::new`], on a device with `queues` queues.
     pub fn with_queues(device: &str, applications: &str, queues: u32) -> Scene {
         Scene::with_link(device, applications, queues, 1500)
     }
 
-    /// As [`Scene::new`], over a link that carries so large packets.
+    /// A scene as [`Scene::new`], over a link with this MTU.
     pub fn with_mtu(device: &str, applications: &str, mtu_bytes: u32) -> Scene {
         Scene::with_link(device, applications, 1, mtu_bytes)
     }
@@ -51,9 +51,9 @@ impl Scene {
         Scene::start(device, "", applications, queues, mtu_bytes)
     }
 
-    /// As [`Scene::with_queues`], with a second device, eth1: behind it a client of its own with 10.99.2.2
-    /// and fd99::2, on it the dataplane's 10.99.2.9 and fd99::9. `link` goes into its entry; one that names a
-    /// queue has that one only.
+    /// A scene as [`Scene::with_queues`], with a second device, eth1. A client of its own is behind
+    /// it, with 10.99.2.2 and fd99::2; the dataplane has 10.99.2.9 and fd99::9 on it. `link` goes
+    /// into its entry. An entry that names a queue has that queue only.
     pub fn with_two_devices(applications: &str, queues: u32, link: &str) -> Scene {
         let link = format!(
             "[[link]]\ndevice = \"eth1\"\n\
@@ -144,8 +144,8 @@ impl Scene {
         self.client.thread(body).join().expect("the client ends")
     }
 
-    /// A counter of the status, with all that had happened when it was called: a loop that polls
-    /// shows its counters every 10 ms.
+    /// A counter of the status, with everything up to the call: a polling loop publishes its
+    /// counters every 10 ms.
     pub fn count(&self, pointer: &str) -> u64 {
         std::thread::sleep(Duration::from_millis(25));
         let value = status(&self.socket()).expect("a status");
@@ -198,13 +198,13 @@ pub fn connect(to: &str, port: u16) -> TcpStream {
     stream
 }
 
-/// Random bytes, the same for the same seed.
+/// Random bytes, equal for equal seeds.
 pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| random.u8(..)).collect()
 }
 
-/// Sends all and reads as much back, at the same time.
+/// Sends all bytes and reads the same number back, at the same time.
 pub fn round_trip(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
     let mut writer = stream.try_clone().expect("a second handle");
     let (len, copy) = (sent.len(), sent);
@@ -218,12 +218,12 @@ pub fn round_trip(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
 pub const ECHO: &str =
     "[[application]]\nname = \"echo\"\nuser = \"0\"\nbind = [\"tcp/*:7\", \"udp/*:7\"]\n";
 
-/// [`ECHO`], and an application of this name that may listen at port 8.
+/// Adds to [`ECHO`] an application of this name that may listen at port 8.
 pub fn echo_and(other: &str) -> String {
     format!("{ECHO}[[application]]\nname = \"{other}\"\nuser = \"0\"\nbind = [\"tcp/*:8\"]\n")
 }
 
-/// Sends a datagram of random bytes to port 7; what came back.
+/// Sends a datagram of random bytes to port 7. Returns the answer.
 pub fn datagram(len: usize, seed: u64) -> Vec<u8> {
     let socket = UdpSocket::bind("10.98.2.2:0").expect("a socket");
     socket
@@ -238,8 +238,7 @@ pub fn datagram(len: usize, seed: u64) -> Vec<u8> {
     back[..len].to_vec()
 }
 
-/// A connection to port 7 into which was written until it took no more, and whose answers nothing
-/// reads.
+/// A connection to port 7 that is full, because nobody reads the answers.
 pub fn a_writer_that_never_reads(scene: &Scene) -> TcpStream {
     scene.client(|| {
         let mut stream = connect(ADDRESS, 7);

@@ -4,7 +4,7 @@ use super::Home;
 use crate::internal::Internal;
 use crate::table::{self, ConnectionState, Stage};
 use crate::unix;
-use cofferdam_dataplane::{Connection, ConnectionOptions, Received, Session};
+use cofferdam_dataplane::{Connection, ConnectionOptions, ReceivedData, Session};
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -42,7 +42,7 @@ pub struct Conn {
     pending: Vec<u8>,
     pending_at: usize,
     /// Received data that the library's end has not accepted; the offset is in the first.
-    inbound: VecDeque<Received>,
+    inbound: VecDeque<ReceivedData>,
     inbound_at: usize,
     /// Whether received data is buffered here for a thread that `epoll_wait` has informed.
     pub is_buffered: bool,
@@ -124,7 +124,7 @@ impl Conn {
         self.shown.options().of_connection()
     }
 
-    pub fn received(&mut self, data: Received) {
+    pub fn received(&mut self, data: ReceivedData) {
         // Data that arrives after the program has closed is dropped.
         if !self.closed {
             self.inbound.push_back(data);

@@ -4,7 +4,7 @@ use crate::accept_message::AcceptMessage;
 use crate::internal::Internal;
 use crate::real;
 use crate::table::ListenerState;
-use cofferdam_dataplane::Bound;
+use cofferdam_dataplane::BoundAddress;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::collections::VecDeque;
@@ -72,7 +72,7 @@ pub struct Listener {
     /// State that calls of the program see.
     pub shown: Arc<ListenerState>,
     /// Addresses at the dataplane, with the dataplane's names.
-    pub bounds: Vec<(Bound, SocketAddr)>,
+    pub bounds: Vec<(BoundAddress, SocketAddr)>,
     /// Additional source of connections.
     source: Option<Source<Internal>>,
     is_source_ready: bool,

@@ -5,7 +5,7 @@ use super::{LISTENER, Name, Pump, SOURCE};
 use crate::internal::Internal;
 use crate::table::{self, ListenerState};
 use cofferdam_bsd::Result;
-use cofferdam_dataplane::{Bound, Refusal, Sharing};
+use cofferdam_dataplane::{BoundAddress, Refusal, Sharing};
 use nix::errno::Errno;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ impl Pump {
         local: SocketAddr,
         backlog: u32,
         is_standby: bool,
-    ) -> Option<Bound> {
+    ) -> Option<BoundAddress> {
         let session = self.session.as_mut()?;
         let group = self.listeners.get_mut(listener)?.shown.group;
         let bound = session.listen_shared(local, backlog, Sharing { group, is_standby });
@@ -38,13 +38,13 @@ impl Pump {
         local: SocketAddr,
         backlog: u32,
         is_standby: bool,
-    ) -> Result<Bound> {
+    ) -> Result<BoundAddress> {
         self.listen_at(listener, local, backlog, is_standby)
             .ok_or(Errno::ENETDOWN)
     }
 
     /// Takes the dataplane's answer.
-    pub fn answer(&mut self, bound: Bound) -> Option<std::result::Result<(), Refusal>> {
+    pub fn answer(&mut self, bound: BoundAddress) -> Option<std::result::Result<(), Refusal>> {
         self.answers.remove(&bound)
     }
 

@@ -28,7 +28,8 @@ use attaching::{SessionParts, attach};
 use buffered::BufferedData;
 use cofferdam_bsd::Result;
 use cofferdam_dataplane::{
-    Bound, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal, Served, Session,
+    BoundAddress, Connection, ConnectionInfo, ConnectionOptions, Event, Knock, Refusal,
+    ServedNetwork, Session,
 };
 use connection::{Conn, State};
 use lead::Lead;
@@ -71,7 +72,7 @@ pub struct Pump {
     session: Option<Session>,
     /// Descriptors of the session in the library's range.
     numbers: Vec<RawFd>,
-    served: Served,
+    served: ServedNetwork,
     retry_at: Instant,
     epoll: Internal,
     conns: Slots<Conn>,
@@ -79,8 +80,8 @@ pub struct Pump {
     udp: UdpSockets,
     /// Connections by their place in the session.
     of_place: Vec<Option<(Connection, Name)>>,
-    of_bound: HashMap<Bound, Name>,
-    answers: HashMap<Bound, std::result::Result<(), Refusal>>,
+    of_bound: HashMap<BoundAddress, Name>,
+    answers: HashMap<BoundAddress, std::result::Result<(), Refusal>>,
     /// States of connections that the dataplane has reported and nobody has read.
     infos: HashMap<Connection, Box<ConnectionInfo>>,
     dirty: Vec<Name>,
@@ -168,12 +169,12 @@ impl Pump {
     }
 
     /// Addresses and rights at the dataplane; `None` without a session.
-    pub fn served(&self) -> Option<&Served> {
+    pub fn served(&self) -> Option<&ServedNetwork> {
         self.session.as_ref().map(|_| &self.served)
     }
 
     /// Addresses and rights of the last session.
-    pub fn last_served(&self) -> &Served {
+    pub fn last_served(&self) -> &ServedNetwork {
         &self.served
     }
 
@@ -466,7 +467,7 @@ impl Pump {
 }
 
 /// Local address that a peer has connected to.
-fn local(served: &Served, at: SocketAddr, remote: SocketAddr) -> SocketAddr {
+fn local(served: &ServedNetwork, at: SocketAddr, remote: SocketAddr) -> SocketAddr {
     let ip: IpAddr = match at.ip().is_unspecified() {
         true => served.local_for(remote.ip()).unwrap_or(at.ip()),
         false => at.ip(),

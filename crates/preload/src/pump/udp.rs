@@ -19,7 +19,7 @@ use crate::table;
 use crate::udp::{State, Udp};
 use crate::unix;
 use cofferdam_bsd::Result;
-use cofferdam_dataplane::{Bound, Refusal, ServedDevice};
+use cofferdam_dataplane::{BoundAddress, Refusal, ServedDevice};
 use nix::errno::Errno;
 use places::{Place, Places};
 use socket::Socket;
@@ -56,7 +56,7 @@ pub enum BindOutcome {
     /// The address is refused.
     Refused(Refusal),
     /// The dataplane will answer, see [`Pump::answer`].
-    Pending(Bound),
+    Pending(BoundAddress),
 }
 
 /// Way of a datagram.
@@ -195,7 +195,7 @@ impl Pump {
     }
 
     /// Removes an address that the dataplane has refused.
-    pub(in crate::pump) fn udp_refused(&mut self, bound: Bound) {
+    pub(in crate::pump) fn udp_refused(&mut self, bound: BoundAddress) {
         let users = self.udp.places.remove(bound).map(|place| place.users);
         for name in users.unwrap_or_default() {
             if let Some(socket) = self.udp.sockets.get_mut(name) {

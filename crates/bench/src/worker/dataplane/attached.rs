@@ -48,7 +48,7 @@ pub(super) fn inline(mut args: Args, control: &mut Control) -> Result<(), Failur
         let worked = compiled::turn(&mut engine, &mut || event_loop.turn());
         in_vain += u64::from(!worked);
         if adapts {
-            engine.rest(worked);
+            engine.wait_for_work(worked);
         }
         if turns.is_multiple_of(looks) {
             let requests = event_loop.application.requests();

@@ -124,9 +124,9 @@ impl Hub {
     }
 
     /// Makes every core run the checks of a turn.
-    pub fn look(&self) {
+    pub fn wake_cores(&self) {
         for core in 0..self.count() {
-            self.order(core, Order::Look);
+            self.order(core, Order::Check);
         }
     }
 
@@ -151,7 +151,7 @@ impl Hub {
     }
 
     /// Records that a flow group has arrived at a core.
-    pub(in crate::engine) fn settle(&self, group: u8, core: u8) {
+    pub(in crate::engine) fn record_owner(&self, group: u8, core: u8) {
         if let Some(owner) = self.owners.get(usize::from(group)) {
             owner.store(core, Ordering::Release);
         }

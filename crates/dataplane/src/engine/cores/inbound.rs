@@ -1,6 +1,6 @@
 //! Messages from other cores.
 
-use super::message::{Forwarded, Message};
+use super::message::{ForwardedCall, Message};
 use super::steer::group_of;
 use crate::abi::{Call, Entry};
 use crate::engine::Engine;
@@ -63,7 +63,7 @@ impl<P: Port> Engine<P> {
         if to.is_none() && group.is_none() {
             return false;
         }
-        let message = Message::Call(Box::new(Forwarded {
+        let message = Message::Call(Box::new(ForwardedCall {
             place: domain.seat().place,
             generation: domain.seat().generation,
             entry,
@@ -71,13 +71,13 @@ impl<P: Port> Engine<P> {
         if let Some(to) = to {
             self.cores.send(to, message);
         } else if let Some(arrival) = group.and_then(|group| self.cores.arrival(group)) {
-            arrival.held.push(message);
+            arrival.waiting.push(message);
         }
         true
     }
 
     /// Executes a call that another core has passed on.
-    fn forwarded(&mut self, now: Time, forwarded: Box<Forwarded>) {
+    fn forwarded(&mut self, now: Time, forwarded: Box<ForwardedCall>) {
         let Some(call) = Call::decode(&forwarded.entry) else {
             return;
         };
@@ -85,9 +85,9 @@ impl<P: Port> Engine<P> {
             return self.cores.send(to, Message::Call(forwarded));
         }
         if let Some(arrival) = group_of(&call).and_then(|group| self.cores.arrival(group)) {
-            return arrival.held.push(Message::Call(forwarded));
+            return arrival.waiting.push(Message::Call(forwarded));
         }
-        let Forwarded {
+        let ForwardedCall {
             place, generation, ..
         } = *forwarded;
         let Some(mut domain) = self.domains.take(place) else {
@@ -110,7 +110,7 @@ impl<P: Port> Engine<P> {
             return self.cores.send(owner, Message::RecvDone { handle, len });
         }
         if let Some(arrival) = self.cores.arrival(group) {
-            return arrival.held.push(Message::RecvDone { handle, len });
+            return arrival.waiting.push(Message::RecvDone { handle, len });
         }
         // The connection may have ended meanwhile.
         if let Some(connection) = self.local(handle) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Default)]
 struct Index(AtomicU32);
 
-struct Shared<T> {
+struct SharedEntries<T> {
     written: Index,
     read: Index,
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
@@ -20,17 +20,17 @@ struct Shared<T> {
 // SAFETY: a slot is touched by the writer only while it lies outside read..written, and by the
 // reader only while it lies inside; each index has one writer, is stored with release and loaded
 // with acquire. `lane` makes one writer and one reader, which are not Clone.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for SharedEntries<T> {}
 // SAFETY: the entries may be sent, and nothing else in it is bound to a thread.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for SharedEntries<T> {}
 
-impl<T> Shared<T> {
+impl<T> SharedEntries<T> {
     fn slot(&self, index: u32) -> *mut MaybeUninit<T> {
         self.slots[(index % LANE_ENTRIES) as usize].get()
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for SharedEntries<T> {
     fn drop(&mut self) {
         let written = self.written.0.load(Ordering::Acquire);
         let mut next = self.read.0.load(Ordering::Acquire);
@@ -45,7 +45,7 @@ impl<T> Drop for Shared<T> {
 
 /// End of the writer.
 pub(crate) struct Writer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedEntries<T>>,
     written: u32,
     published: u32,
     /// Index of the reader, as last read.
@@ -54,7 +54,7 @@ pub(crate) struct Writer<T> {
 
 /// End of the reader.
 pub(crate) struct Reader<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedEntries<T>>,
     read: u32,
     /// Index of the writer, as last read.
     written: u32,
@@ -62,7 +62,7 @@ pub(crate) struct Reader<T> {
 
 /// Creates a lane.
 pub(crate) fn lane<T>() -> (Writer<T>, Reader<T>) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedEntries {
         written: Index::default(),
         read: Index::default(),
         slots: (0..LANE_ENTRIES)
@@ -157,7 +157,7 @@ mod tests {
 
     /// Promise 54.
     #[test]
-    fn entries_cross_threads_in_order_and_a_full_lane_gives_back() {
+    fn entries_cross_threads_in_order_and_none_is_lost() {
         let (mut writer, mut reader) = lane::<Box<u32>>();
         for n in 0..LANE_ENTRIES {
             assert!(writer.push(Box::new(n)).is_ok());

@@ -1,7 +1,7 @@
 //! Messages between cores.
 
 use crate::abi::Entry;
-use crate::engine::link::Received;
+use crate::engine::link::ReceivedPacket;
 use crate::engine::owners::Owner;
 use crate::tuning::turns::LANE_ENTRIES;
 use cofferdam_netstack::{ConnectionId, FlowGroup};
@@ -11,13 +11,13 @@ use std::collections::HashMap;
 /// A message from one core to another.
 pub(in crate::engine) enum Message {
     /// A packet of a flow group of the reader, or one that only the first core takes.
-    Packet(Received),
+    Packet(ReceivedPacket),
     /// A copy of a packet that every core takes.
-    Copy(Received),
+    Copy(ReceivedPacket),
     /// A frame of the reader's part of the memory.
     Frame(Frame),
     /// A call for a connection of the reader.
-    Call(Box<Forwarded>),
+    Call(Box<ForwardedCall>),
     /// A release of received data of a connection of the reader.
     RecvDone { handle: u64, len: u32 },
     /// `group` is moving to core `to`: packets for it go there from now on.
@@ -29,7 +29,7 @@ pub(in crate::engine) enum Message {
 }
 
 /// A call that the core of its ring could not execute.
-pub(in crate::engine) struct Forwarded {
+pub(in crate::engine) struct ForwardedCall {
     pub place: u8,
     pub generation: u8,
     pub entry: Entry,
@@ -51,12 +51,12 @@ pub(in crate::engine) struct Arrival {
     /// Core that has the group until it arrives.
     pub from: u8,
     /// Messages for the group, in order.
-    pub held: Vec<Message>,
+    pub waiting: Vec<Message>,
 }
 
 impl Arrival {
     /// Whether further packets are lost, and further calls wait in their ring.
     pub fn is_full(&self) -> bool {
-        self.held.len() >= LANE_ENTRIES as usize
+        self.waiting.len() >= LANE_ENTRIES as usize
     }
 }

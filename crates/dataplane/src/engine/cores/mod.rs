@@ -210,7 +210,7 @@ impl Cores {
         self.arrivals.push(Arrival {
             group,
             from,
-            held: Vec::new(),
+            waiting: Vec::new(),
         });
     }
 
@@ -218,7 +218,7 @@ impl Cores {
     pub fn arrived(&mut self, group: u8) -> Vec<Message> {
         let place = self.arrivals.iter().position(|a| a.group == group);
         let arrival = place.map(|place| self.arrivals.swap_remove(place));
-        arrival.map_or_else(Vec::new, |arrival| arrival.held)
+        arrival.map_or_else(Vec::new, |arrival| arrival.waiting)
     }
 
     /// Whether messages of a core must wait because too many are pending for a group of another

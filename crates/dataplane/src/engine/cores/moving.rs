@@ -118,10 +118,10 @@ impl<P: Port> Engine<P> {
             }
             Err(flows) => self.give_up(flows, owners),
         }
-        let held = self.cores.arrived(group);
+        let waiting = self.cores.arrived(group);
         self.stack.set_owned_groups(self.cores.present_groups());
-        self.cores.hub().settle(group, self.cores.id());
-        for message in held {
+        self.cores.hub().record_owner(group, self.cores.id());
+        for message in waiting {
             self.take_message(now, from, message);
         }
     }

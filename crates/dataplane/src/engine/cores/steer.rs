@@ -3,7 +3,7 @@
 use super::message::Message;
 use crate::abi::Call;
 use crate::engine::Engine;
-use crate::engine::link::Received;
+use crate::engine::link::ReceivedPacket;
 use crate::handle;
 use cofferdam_netstack::Steering;
 use cofferdam_xsk::{Packet, Port};
@@ -11,7 +11,7 @@ use cofferdam_xsk::{Packet, Port};
 impl<P: Port> Engine<P> {
     /// Returns true if a packet is for this core's stack now. Otherwise the packet is passed to its
     /// core, or kept for its flow group.
-    pub(in crate::engine) fn steer(&mut self, received: Received) -> bool {
+    pub(in crate::engine) fn steer(&mut self, received: ReceivedPacket) -> bool {
         let me = self.cores.id();
         match self.stack.steering(self.memory.packet(received.packet)) {
             Steering::Group(group) => match self.cores.owner(group) {
@@ -33,20 +33,20 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    fn holds_not(&mut self, group: u8, received: Received) -> bool {
+    fn holds_not(&mut self, group: u8, received: ReceivedPacket) -> bool {
         let Some(arrival) = self.cores.arrival(group) else {
             return true;
         };
         if arrival.is_full() {
             self.lose(received);
         } else {
-            arrival.held.push(Message::Packet(received));
+            arrival.waiting.push(Message::Packet(received));
         }
         false
     }
 
     /// Passes a packet to another core. Returns false.
-    fn pass(&mut self, to: u8, received: Received) -> bool {
+    fn pass(&mut self, to: u8, received: ReceivedPacket) -> bool {
         if self.cores.offer(to, Message::Packet(received)).is_ok() {
             self.tally.steered_out += 1;
         } else {
@@ -56,12 +56,12 @@ impl<P: Port> Engine<P> {
     }
 
     /// Drops a packet, as a device with a full ring does.
-    fn lose(&mut self, received: Received) {
+    fn lose(&mut self, received: ReceivedPacket) {
         self.tally.steering_lost += 1;
         self.memory.give(received.packet.frame);
     }
 
-    fn copy_to_others(&mut self, received: Received) {
+    fn copy_to_others(&mut self, received: ReceivedPacket) {
         for other in self.cores.others() {
             let Some(frame) = self.memory.take() else {
                 self.tally.steering_lost += 1;
@@ -69,7 +69,7 @@ impl<P: Port> Engine<P> {
             };
             let packet = received.packet;
             let from = (packet.frame, packet.start as usize);
-            let copy = Received {
+            let copy = ReceivedPacket {
                 packet: Packet { frame, ..packet },
                 ..received
             };

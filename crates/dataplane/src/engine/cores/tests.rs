@@ -315,8 +315,8 @@ impl World {
         assert_eq!(sum.applications[0].connections, 0);
         // Every frame has returned, whether it was received there or passed on.
         self.run_until("all frames", |w| {
-            let held: u32 = w.cores.iter_mut().map(|c| c.tally().free_frames).sum();
-            held == 4096
+            let free: u32 = w.cores.iter_mut().map(|c| c.tally().free_frames).sum();
+            free == 4096
         });
         sum
     }
@@ -381,7 +381,7 @@ fn bytes_in_are_bytes_out_across_a_hundred_moves() {
 /// 24 streams, each with up to 28 sends in flight, under a limit of 128 for all.
 /// Promise 70.
 #[test]
-fn applications_with_more_to_send_than_their_share_of_the_tables_wait_and_lose_nothing() {
+fn sends_beyond_the_share_of_the_tables_wait_without_loss() {
     cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
         let chunks = Some(256);
         moves(

@@ -21,7 +21,7 @@ fn roomy() -> Engine<Pipe> {
 }
 
 /// Makes `count` connects to one peer.
-fn connect(hostile: &mut Mapped, count: u32) {
+fn connect(hostile: &mut MappedChannel, count: u32) {
     for _ in 0..count {
         let call = Call::Connect {
             remote: ([10, 0, 0, 77], 80).into(),
@@ -34,7 +34,7 @@ fn connect(hostile: &mut Mapped, count: u32) {
 }
 
 /// Number of connects that were refused for lack of a port.
-fn refused(hostile: &mut Mapped) -> usize {
+fn refused(hostile: &mut MappedChannel) -> usize {
     let conditions = std::iter::from_fn(|| hostile.first().take());
     let is_refused = |entry: Entry| {
         let condition = Condition::decode(&entry);
@@ -48,7 +48,7 @@ fn refused(hostile: &mut Mapped) -> usize {
 /// In one turn, 1,024 calls looked at 16,384 ports each, which took ten seconds.
 /// Promise 70.
 #[test]
-fn connects_without_a_free_port_take_no_more_than_their_units_of_a_turn() {
+fn connects_without_a_free_port_keep_to_their_units() {
     let mut engine = roomy();
     let mut hostile = attach(&mut engine, "hostile");
     let mut honest = attach(&mut engine, "honest");
@@ -113,7 +113,7 @@ fn present_bytes(file: &impl std::os::fd::AsFd) -> i64 {
 /// Descriptors and mappings keep no memory, and the dataplane is charged for none.
 /// Promise 70.
 #[test]
-fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {
+fn only_the_application_touches_its_memory_which_ends_with_it() {
     let options = Options {
         private_frames: Some(64),
         ..small()
@@ -136,8 +136,8 @@ fn memory_of_an_application_is_touched_by_it_alone_and_ends_with_it() {
     let [area, inbox, rings] = present();
     assert_eq!((area, inbox), (0, 0));
     assert!(rings <= 3 * 4096, "{rings} bytes of the rings");
-    let kept = outside.map().expect("mapped");
-    let sizes = [kept.area.len(), kept.inbox.len()].map(|len| len as i64);
+    let mapped = outside.map().expect("mapped");
+    let sizes = [mapped.area.len(), mapped.inbox.len()].map(|len| len as i64);
     let [area, inbox, _] = present();
     assert_eq!([area, inbox], sizes, "the application has touched all");
     life.end();

@@ -1,6 +1,6 @@
 //! Datagrams, and the addresses that applications may send them from.
 
-use super::sends::{LIMIT, Pair, at, say, told};
+use super::sends::{LIMIT, Pair, at, make_calls, read_conditions};
 use super::*;
 use crate::abi::{Condition, Refusal};
 use std::net::{IpAddr, SocketAddr};
@@ -14,12 +14,14 @@ fn any(port: u16) -> SocketAddr {
     ([0, 0, 0, 0], port).into()
 }
 
-fn bound(application: &mut Mapped) -> Result<u64, Refusal> {
-    let told = told(application);
-    let answer = told.into_iter().find_map(|condition| match condition {
-        Condition::Bound { result, .. } => Some(result),
-        _ => None,
-    });
+fn bound(application: &mut MappedChannel) -> Result<u64, Refusal> {
+    let conditions = read_conditions(application);
+    let answer = conditions
+        .into_iter()
+        .find_map(|condition| match condition {
+            Condition::Bound { result, .. } => Some(result),
+            _ => None,
+        });
     answer.expect("an answer")
 }
 
@@ -28,11 +30,11 @@ fn bound(application: &mut Mapped) -> Result<u64, Refusal> {
 fn a_source_that_is_not_the_dataplanes_sends_nothing() {
     let mut pair = Pair::new();
     let mut own = attach_as(&mut pair.engine, 0, "own");
-    say(&mut own, [bind(any(2000))]);
-    say(&mut pair.server, [bind(any(1000))]);
+    make_calls(&mut own, [bind(any(2000))]);
+    make_calls(&mut pair.server, [bind(any(1000))]);
     pair.turns();
     let handle = bound(&mut own).expect("the address");
-    let _ = told(&mut pair.server);
+    let _ = read_conditions(&mut pair.server);
     let here = at(0).ip();
     let sources: [(Option<IpAddr>, bool); 6] = [
         (None, true),
@@ -44,7 +46,7 @@ fn a_source_that_is_not_the_dataplanes_sends_nothing() {
     ];
     for (token, (source, is_sent)) in (0..).zip(sources) {
         let refused = pair.engine.tally().datagrams_refused;
-        say(
+        make_calls(
             &mut own,
             [Call::UdpSend {
                 handle,
@@ -60,14 +62,15 @@ fn a_source_that_is_not_the_dataplanes_sends_nothing() {
         while !returned || (is_sent && arrived.is_none()) {
             assert!(Instant::now() < until, "{source:?}: {arrived:?} {returned}");
             pair.turns();
-            returned |= told(&mut own).contains(&Condition::UdpSent { cookie: 7, token });
+            returned |=
+                read_conditions(&mut own).contains(&Condition::UdpSent { cookie: 7, token });
             arrived = arrived.or_else(|| {
-                told(&mut pair.server)
-                    .into_iter()
-                    .find_map(|condition| match condition {
+                read_conditions(&mut pair.server).into_iter().find_map(
+                    |condition| match condition {
                         Condition::UdpRecv { remote, local, .. } => Some((remote, local)),
                         _ => None,
-                    })
+                    },
+                )
             });
         }
         let from = (SocketAddr::new(here, 2000), at(1).ip());

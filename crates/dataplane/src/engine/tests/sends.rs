@@ -53,7 +53,7 @@ pub(super) fn node_with_table(
 pub(super) struct Pair {
     pub engine: Engine<Pipe>,
     peer: Engine<Pipe>,
-    pub server: Mapped,
+    pub server: MappedChannel,
 }
 
 impl Pair {
@@ -61,7 +61,7 @@ impl Pair {
         let (one, other) = pipe(1500).expect("a pipe");
         let (engine, mut peer) = (node(one, 0), node(other, 1));
         let mut server = attach(&mut peer, "server");
-        say(&mut server, [listen(1)]);
+        make_calls(&mut server, [listen(1)]);
         Pair {
             engine,
             peer,
@@ -75,21 +75,21 @@ impl Pair {
     }
 
     /// Connects each of `applications` to the server. Returns the names of their connections.
-    pub fn connect(&mut self, applications: &mut [Mapped]) -> Vec<u64> {
+    pub fn connect(&mut self, applications: &mut [MappedChannel]) -> Vec<u64> {
         for application in &mut *applications {
-            say(application, [connect(1)]);
+            make_calls(application, [connect(1)]);
         }
         let (mut handles, until) = (vec![None; applications.len()], Instant::now() + LIMIT);
         while handles.iter().any(Option::is_none) {
             assert!(Instant::now() < until, "{handles:?}");
             self.turns();
-            for condition in told(&mut self.server) {
+            for condition in read_conditions(&mut self.server) {
                 if let Condition::Knock { handle, .. } = condition {
-                    say(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
+                    make_calls(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
                 }
             }
             for (application, handle) in applications.iter_mut().zip(&mut handles) {
-                for condition in told(application) {
+                for condition in read_conditions(application) {
                     if let Condition::Connected { handle: name, .. } = condition {
                         *handle = Some(name);
                     }
@@ -101,9 +101,9 @@ impl Pair {
 
     /// Makes an application send up to its limit. Nothing is acknowledged, because the peer's loop
     /// does not run.
-    fn send_all(&mut self, application: &mut Mapped, handle: u64) {
+    fn send_all(&mut self, application: &mut MappedChannel, handle: u64) {
         let most = application.sizes.ranges;
-        say(application, (0..most).map(|_| send(handle)));
+        make_calls(application, (0..most).map(|_| send(handle)));
         turns(&mut self.engine, 1);
     }
 
@@ -140,14 +140,14 @@ pub(super) fn send(handle: u64) -> Call {
     }
 }
 
-pub(super) fn say(application: &mut Mapped, calls: impl IntoIterator<Item = Call>) {
+pub(super) fn make_calls(application: &mut MappedChannel, calls: impl IntoIterator<Item = Call>) {
     for call in calls {
         assert!(application.first().push(call.into()));
     }
     application.first().publish();
 }
 
-pub(super) fn told(application: &mut Mapped) -> Vec<Condition> {
+pub(super) fn read_conditions(application: &mut MappedChannel) -> Vec<Condition> {
     let end = application.first();
     let all = std::iter::from_fn(|| end.take());
     let all = all.filter_map(|entry| Condition::decode(&entry)).collect();
@@ -178,13 +178,13 @@ fn peers_whose_data_nobody_takes_leave_applications_their_sends() {
     let handle = pair.connect(&mut honest)[0];
     // An application that accepts nothing, and peers whose data is pending for it, byte by byte.
     let mut silent = attach_as(&mut pair.engine, 1, "silent");
-    say(&mut silent, [listen(0)]);
-    say(&mut pair.server, [connect(0); 4]);
+    make_calls(&mut silent, [listen(0)]);
+    make_calls(&mut pair.server, [connect(0); 4]);
     let (mut open, mut under_way, until) = (Vec::new(), 0, Instant::now() + LIMIT);
     while pair.engine.stack.usage().kept < CHUNKS - 1 {
         assert!(Instant::now() < until, "{:?}", pair.engine.stack.usage());
         pair.turns();
-        for condition in told(&mut pair.server) {
+        for condition in read_conditions(&mut pair.server) {
             match condition {
                 Condition::Connected { handle, .. } => open.push(handle),
                 Condition::Sent { ranges, .. } => under_way -= ranges,
@@ -193,7 +193,7 @@ fn peers_whose_data_nobody_takes_leave_applications_their_sends() {
         }
         if under_way == 0 {
             under_way = open.len() as u32;
-            say(&mut pair.server, open.iter().map(|handle| send(*handle)));
+            make_calls(&mut pair.server, open.iter().map(|handle| send(*handle)));
         }
     }
     let [honest] = &mut honest;

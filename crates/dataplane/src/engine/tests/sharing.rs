@@ -1,6 +1,6 @@
 //! An address that several sessions of one application share.
 
-use super::sends::{LIMIT, Pair, at, connect, say, told};
+use super::sends::{LIMIT, Pair, at, connect, make_calls, read_conditions};
 use super::*;
 use crate::abi::{Condition, Refusal};
 use std::time::Instant;
@@ -17,10 +17,10 @@ fn listen(group: u64, is_standby: bool) -> Call {
 }
 
 /// Makes a session listen. Returns the dataplane's answer.
-fn answer(pair: &mut Pair, session: &mut Mapped, call: Call) -> Result<u64, Refusal> {
-    say(session, [call]);
+fn answer(pair: &mut Pair, session: &mut MappedChannel, call: Call) -> Result<u64, Refusal> {
+    make_calls(session, [call]);
     turns(&mut pair.engine, 1);
-    let found = told(session)
+    let found = read_conditions(session)
         .into_iter()
         .find_map(|condition| match condition {
             Condition::Bound { result, .. } => Some(result),
@@ -30,17 +30,17 @@ fn answer(pair: &mut Pair, session: &mut Mapped, call: Call) -> Result<u64, Refu
 }
 
 /// Makes the peer connect `count` times. Returns the number of knocks of each session.
-fn knocks(pair: &mut Pair, sessions: &mut [&mut Mapped], count: usize) -> Vec<usize> {
-    say(&mut pair.server, vec![connect(0); count]);
+fn knocks(pair: &mut Pair, sessions: &mut [&mut MappedChannel], count: usize) -> Vec<usize> {
+    make_calls(&mut pair.server, vec![connect(0); count]);
     let (mut knocks, until) = (vec![0; sessions.len()], Instant::now() + LIMIT);
     while knocks.iter().sum::<usize>() < count {
         assert!(Instant::now() < until, "{knocks:?}");
         pair.turns();
         for (session, knocks) in sessions.iter_mut().zip(&mut knocks) {
-            for condition in told(session) {
+            for condition in read_conditions(session) {
                 if let Condition::Knock { handle, .. } = condition {
                     *knocks += 1;
-                    say(session, [Call::Accept { handle, cookie: 0 }]);
+                    make_calls(session, [Call::Accept { handle, cookie: 0 }]);
                 }
             }
         }
@@ -50,7 +50,7 @@ fn knocks(pair: &mut Pair, sessions: &mut [&mut Mapped], count: usize) -> Vec<us
 
 /// Promise 54.
 #[test]
-fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone() {
+fn sessions_of_a_group_get_connections_in_turn() {
     let mut pair = Pair::new();
     let session = |pair: &mut Pair| attach_as(&mut pair.engine, 0, "web");
     let mut first = session(&mut pair);
@@ -64,7 +64,7 @@ fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone()
     assert_eq!(knocks(&mut pair, &mut all, 10), [0, 5, 5]);
 
     // One session releases the address; the others keep it.
-    say(&mut second, [Call::Unbind { handle: bound }]);
+    make_calls(&mut second, [Call::Unbind { handle: bound }]);
     let mut all = [&mut first, &mut second, &mut third];
     assert_eq!(knocks(&mut pair, &mut all, 4), [0, 0, 4]);
 
@@ -90,7 +90,7 @@ fn sessions_of_a_group_get_connections_by_turns_and_a_standby_when_it_is_alone()
 
 /// Promise 54.
 #[test]
-fn an_address_is_shared_with_the_same_group_of_the_same_application_only() {
+fn only_a_group_of_one_application_shares_an_address() {
     let mut pair = Pair::new();
     let mut owner = attach_as(&mut pair.engine, 0, "web");
     assert!(answer(&mut pair, &mut owner, listen(GROUP, false)).is_ok());

@@ -39,7 +39,7 @@ const ROUNDS: u64 = 100;
 
 /// Promise 54.
 #[test]
-fn an_application_on_the_loops_cpu_yields_it_and_need_not_be_woken() {
+fn an_application_on_the_loops_cpu_needs_no_wake_up() {
     let (yielding, sleeping) = (wakeups(true), wakeups(false));
     // A loop that is delayed for longer than it lingers sleeps as well.
     assert!(yielding < ROUNDS / 4, "{yielding} of {ROUNDS}");

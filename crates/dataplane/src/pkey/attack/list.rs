@@ -1,7 +1,7 @@
 //! List of attacks.
 
 use super::guest as code;
-use super::guest::{Targets, Tried};
+use super::guest::{AttemptOutcome, Targets};
 
 /// An attack.
 #[derive(Clone, Copy, Debug)]
@@ -10,12 +10,16 @@ pub struct Attack {
     pub name: &'static str,
     /// Description of the attempt.
     pub what: &'static str,
-    pub(super) body: fn(&Targets) -> Tried,
+    pub(super) body: fn(&Targets) -> AttemptOutcome,
     /// Whether code that writes PKRU is mapped before the application is admitted.
     pub(super) brings_code: bool,
 }
 
-const fn attack(name: &'static str, what: &'static str, body: fn(&Targets) -> Tried) -> Attack {
+const fn attack(
+    name: &'static str,
+    what: &'static str,
+    body: fn(&Targets) -> AttemptOutcome,
+) -> Attack {
     Attack {
         name,
         what,
@@ -93,7 +97,7 @@ static ATTACKS: &[Attack] = &[
     Attack {
         name: "code-wrpkru",
         what: "brings the instruction WRPKRU in its code",
-        body: |_| Tried::Succeeded("it was let in".to_owned()),
+        body: |_| AttemptOutcome::Succeeded("it was let in".to_owned()),
         brings_code: true,
     },
     attack(

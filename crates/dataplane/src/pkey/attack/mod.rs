@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn attacks_have_names_of_their_own_and_say_what_they_do() {
+    fn each_attack_has_its_own_name_and_description() {
         let mut names: Vec<_> = all().iter().map(|attack| attack.name).collect();
         names.sort_unstable();
         let count = names.len();

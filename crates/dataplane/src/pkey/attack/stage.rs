@@ -91,11 +91,11 @@ fn stage(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
         Err(e) => return Err(e.into()),
     };
     let (report, reported) = channel();
-    let (go, gone) = channel::<()>();
+    let (go, start) = channel::<()>();
     let user = user();
     ordinary(|| {
         std::thread::Builder::new().spawn(move || {
-            let _ = gone.recv();
+            let _ = start.recv();
             let stack = match sealed.enter(user) {
                 Ok(stack) => stack,
                 Err(e) => return drop(report.send(Err(e.to_string()))),

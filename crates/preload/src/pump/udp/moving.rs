@@ -6,7 +6,7 @@ use crate::heading::{self, Heading};
 use crate::pump::{Name, Pump};
 use crate::{real, unix};
 use cofferdam_bsd::with_bytes;
-use cofferdam_dataplane::{Bound, Received};
+use cofferdam_dataplane::{BoundAddress, ReceivedData};
 use nix::errno::Errno;
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
@@ -27,8 +27,8 @@ impl Pump {
     /// Delivers a datagram of the dataplane.
     pub(in crate::pump) fn datagram(
         &mut self,
-        bound: Bound,
-        data: &Received,
+        bound: BoundAddress,
+        data: &ReceivedData,
         (remote, local): (SocketAddr, IpAddr),
     ) {
         let heading = Heading {
@@ -51,7 +51,7 @@ impl Pump {
         }
     }
 
-    fn taker(&mut self, bound: Bound, from: (SocketAddr, IpAddr)) -> Option<Name> {
+    fn taker(&mut self, bound: BoundAddress, from: (SocketAddr, IpAddr)) -> Option<Name> {
         let UdpSockets {
             sockets, places, ..
         } = &mut self.udp;

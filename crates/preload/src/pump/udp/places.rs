@@ -2,7 +2,7 @@
 
 use crate::pump::Name;
 use crate::udp::State;
-use cofferdam_dataplane::Bound;
+use cofferdam_dataplane::BoundAddress;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -16,33 +16,33 @@ pub struct Place {
 /// All such addresses.
 #[derive(Default)]
 pub struct Places {
-    all: HashMap<Bound, Place>,
+    all: HashMap<BoundAddress, Place>,
 }
 
 impl Places {
     /// Adds an address that the dataplane was asked for.
-    pub fn add(&mut self, bound: Bound, place: Place) {
+    pub fn add(&mut self, bound: BoundAddress, place: Place) {
         self.all.insert(bound, place);
     }
 
     /// Name of an address at the dataplane.
-    pub fn find(&self, local: SocketAddr) -> Option<Bound> {
+    pub fn find(&self, local: SocketAddr) -> Option<BoundAddress> {
         let mut all = self.all.iter();
         all.find(|(_, place)| place.local == local)
             .map(|(bound, _)| *bound)
     }
 
-    pub fn get_mut(&mut self, bound: Bound) -> Option<&mut Place> {
+    pub fn get_mut(&mut self, bound: BoundAddress) -> Option<&mut Place> {
         self.all.get_mut(&bound)
     }
 
     /// Removes an address that the dataplane has refused.
-    pub fn remove(&mut self, bound: Bound) -> Option<Place> {
+    pub fn remove(&mut self, bound: BoundAddress) -> Option<Place> {
         self.all.remove(&bound)
     }
 
     /// Removes a socket from an address. Returns whether it was the last.
-    pub fn leave(&mut self, bound: Bound, name: Name) -> bool {
+    pub fn leave(&mut self, bound: BoundAddress, name: Name) -> bool {
         let Some(place) = self.all.get_mut(&bound) else {
             return false;
         };
@@ -62,7 +62,7 @@ impl Places {
     /// Socket for a datagram: see [`taker`].
     pub fn taker(
         &self,
-        bound: Bound,
+        bound: BoundAddress,
         from: (SocketAddr, IpAddr),
         state: impl FnMut(Name) -> Option<(State, bool)>,
     ) -> Option<Name> {

@@ -5,7 +5,7 @@ use crate::heading::Heading;
 use crate::pump::{Name, Pump};
 use crate::udp::{Peer, State};
 use cofferdam_bsd::Result;
-use cofferdam_dataplane::{Bound, LARGEST_DATAGRAM_BYTES, Session};
+use cofferdam_dataplane::{BoundAddress, LARGEST_DATAGRAM_BYTES, Session};
 use nix::errno::Errno;
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
@@ -97,7 +97,7 @@ impl Pump {
 
     fn hand_over(
         &mut self,
-        bound: Bound,
+        bound: BoundAddress,
         source: Option<IpAddr>,
         remote: SocketAddr,
         parts: &[IoSlice<'_>],

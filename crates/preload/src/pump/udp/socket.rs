@@ -6,7 +6,7 @@ use crate::internal::Internal;
 use crate::udp::Udp;
 use crate::{real, unix};
 use cofferdam_bsd::{Result, parse_address};
-use cofferdam_dataplane::Bound;
+use cofferdam_dataplane::BoundAddress;
 use nix::errno::Errno;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{IoSlice, IoSliceMut};
@@ -40,7 +40,7 @@ pub struct Socket {
     pub is_v6: bool,
     pub reuse: Reuse,
     /// Addresses at the dataplane.
-    pub places: Vec<(Bound, SocketAddr)>,
+    pub places: Vec<(BoundAddress, SocketAddr)>,
     /// Senders last heard through the kernel, by a hash of the address: the answer goes the same
     /// way.
     pub heard: Vec<Option<SocketAddr>>,
@@ -94,7 +94,7 @@ impl Socket {
     }
 
     /// Address at the dataplane for datagrams to `remote`.
-    pub fn address_for(&self, remote: IpAddr, source: Option<IpAddr>) -> Option<Bound> {
+    pub fn address_for(&self, remote: IpAddr, source: Option<IpAddr>) -> Option<BoundAddress> {
         let is_family = |at: &SocketAddr| at.is_ipv4() == remote.is_ipv4();
         let family = || self.places.iter().filter(|(_, at)| is_family(at));
         let own = family().find(|(_, at)| Some(at.ip()) == source);

@@ -5,7 +5,7 @@ use super::*;
 /// 24 connections move to a core with room for 20.
 /// Promise 54.
 #[test]
-fn connections_that_find_no_room_where_their_group_goes_end_alone_and_are_counted() {
+fn connections_beyond_the_new_cores_room_end_and_are_counted() {
     cofferdam_lab::fixtures::time_limit(std::time::Duration::from_secs(60), || {
         let room = Room {
             connections: Some(20),

@@ -4,26 +4,26 @@ use crate::tuning::turns::RESUME_PART;
 
 /// Content of a frame that an application has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holding {
+pub(crate) enum FrameContent {
     Nothing,
     Segment { handle: u64, len: u32 },
     Datagram { handle: u64 },
 }
 
 /// Frames of one application's inbox, and the ones that it has.
-pub(super) struct Held {
+pub(super) struct InboxFrames {
     /// Content of each frame.
-    holdings: Vec<Holding>,
+    holdings: Vec<FrameContent>,
     count: u32,
     most: u32,
     was_full: bool,
 }
 
-impl Held {
+impl InboxFrames {
     /// An inbox of `frames` frames, of which the application may have `most`.
-    pub fn new(frames: u32, most: u32) -> Held {
-        Held {
-            holdings: vec![Holding::Nothing; frames as usize],
+    pub fn new(frames: u32, most: u32) -> InboxFrames {
+        InboxFrames {
+            holdings: vec![FrameContent::Nothing; frames as usize],
             count: 0,
             most,
             was_full: false,
@@ -46,7 +46,7 @@ impl Held {
     }
 
     /// Gives the application a frame; `None` if the inbox has no such frame.
-    pub fn hold(&mut self, frame: u32, what: Holding) -> Option<()> {
+    pub fn hold(&mut self, frame: u32, what: FrameContent) -> Option<()> {
         *self.holdings.get_mut(frame as usize)? = what;
         self.count += 1;
         Some(())
@@ -54,13 +54,13 @@ impl Held {
 
     /// Takes a frame from the application. Returns its content; `Nothing` if the application did
     /// not have it.
-    pub fn release(&mut self, frame: u32) -> Holding {
+    pub fn release(&mut self, frame: u32) -> FrameContent {
         let Some(place) = self.holdings.get_mut(frame as usize) else {
-            return Holding::Nothing;
+            return FrameContent::Nothing;
         };
-        let held = std::mem::replace(place, Holding::Nothing);
-        self.count -= u32::from(held != Holding::Nothing);
-        held
+        let content = std::mem::replace(place, FrameContent::Nothing);
+        self.count -= u32::from(content != FrameContent::Nothing);
+        content
     }
 
     /// Whether the application has all the frames that it may, for the first time since it had
