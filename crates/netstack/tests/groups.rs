@@ -118,7 +118,7 @@ fn connections_in_every_state_move_with_their_group() {
 
 /// Promise 54.
 #[test]
-fn a_connection_that_waits_moves_nowhere_without_a_listener() {
+fn a_waiting_connection_is_reset_without_a_listener() {
     let (mut client, [mut first, _]) = scene();
     let mut deaf = Node::new(config(1), NOW);
     client

@@ -37,7 +37,7 @@ fn a_stream_arrives_whole_and_both_sides_close() {
 }
 
 #[test]
-fn nothing_to_send_opens_and_closes() {
+fn an_empty_stream_opens_and_closes() {
     let (mut world, mut apps) = transfer(World::new(Faults::default(), 1), [0, 0], 1, false);
     assert_complete(&mut world, &mut apps);
 }
@@ -141,7 +141,7 @@ fn connections_continue_when_their_flow_group_moves() {
 
 /// Promise 54.
 #[test]
-fn a_group_that_does_not_fit_is_given_back() {
+fn a_group_that_does_not_fit_is_returned() {
     let mut world = World::new(Faults::default(), 9);
     let (mut client, mut server) = (
         Stream::new(5_000_000, 5000, false),
@@ -186,7 +186,7 @@ proptest! {
     /// no state and no buffer is left.
     /// Promise 56.
     #[test]
-    fn bytes_in_are_bytes_out_under_any_faults(
+    fn a_stream_arrives_unchanged_under_any_faults(
         seed in 1u64..1 << 40,
         faults in (0u32..25, 0u32..20, 0u32..10, 0u32..40, 10u64..50_000, 1u64..30_000),
         bytes in (0u64..120_000, 0u64..60_000),

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_handle_names_nothing() {
+    fn a_stale_handle_finds_nothing() {
         let mut slots = Slots::new(2);
         let (a, b) = (slots.take().unwrap(), slots.take().unwrap());
         assert_eq!((slots.take(), slots.used()), (None, 2));

@@ -100,7 +100,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn agrees_with_a_map_however_hashes_collide() {
+    fn the_table_agrees_with_a_map_despite_collisions() {
         let mut table = Table::new(300);
         let mut map = BTreeMap::new();
         let mut random = 1u64;

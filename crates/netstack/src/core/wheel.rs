@@ -18,7 +18,7 @@ struct Timer {
     next: u32,
     previous: u32,
     /// `level * 256 + slot`, or [`UNARMED`].
-    place: u16,
+    list: u16,
 }
 
 /// Timing wheel with the timers `0..count`.
@@ -42,7 +42,7 @@ impl Wheel {
             deadline: 0,
             next: NONE,
             previous: NONE,
-            place: UNARMED,
+            list: UNARMED,
         };
         Self {
             timers: vec![idle; count],
@@ -62,7 +62,7 @@ impl Wheel {
     /// Tick in which a timer expires, if it is armed.
     fn due_tick(&self, id: u32) -> Option<u64> {
         let timer = &self.timers[id as usize];
-        (timer.place != UNARMED).then_some(timer.deadline)
+        (timer.list != UNARMED).then_some(timer.deadline)
     }
 
     /// Arms or moves a timer: it expires at `at_ns` or up to a tick later.
@@ -70,7 +70,7 @@ impl Wheel {
         self.disarm(id);
         let tick = (at_ns.saturating_add((1 << TICK_SHIFT) - 1)) >> TICK_SHIFT;
         self.timers[id as usize].deadline = tick.clamp(self.now, self.now + MOST_TICKS);
-        self.place(id);
+        self.link_timer(id);
         self.armed += 1;
     }
 
@@ -84,7 +84,7 @@ impl Wheel {
         }
     }
 
-    fn place(&mut self, id: u32) {
+    fn link_timer(&mut self, id: u32) {
         let deadline = self.timers[id as usize].deadline;
         let ahead = deadline.saturating_sub(self.now);
         let level = match ahead {
@@ -94,14 +94,14 @@ impl Wheel {
             _ => 3,
         };
         let slot = (deadline >> (8 * level)) as usize % SLOTS;
-        let place = level * SLOTS + slot;
-        let head = self.heads[place];
+        let list = level * SLOTS + slot;
+        let head = self.heads[list];
         let timer = &mut self.timers[id as usize];
-        (timer.next, timer.previous, timer.place) = (head, NONE, place as u16);
+        (timer.next, timer.previous, timer.list) = (head, NONE, list as u16);
         if head != NONE {
             self.timers[head as usize].previous = id;
         }
-        self.heads[place] = id;
+        self.heads[list] = id;
         self.quiet_until = self.quiet_until.min(deadline >> (8 * level) << (8 * level));
         self.occupied[level][slot / 64] |= 1 << (slot % 64);
     }
@@ -110,7 +110,7 @@ impl Wheel {
         let Timer {
             next,
             previous,
-            place,
+            list,
             ..
         } = self.timers[id as usize];
         if next != NONE {
@@ -119,19 +119,19 @@ impl Wheel {
         if previous != NONE {
             self.timers[previous as usize].next = next;
         } else {
-            let place = usize::from(place);
-            self.heads[place] = next;
+            let list = usize::from(list);
+            self.heads[list] = next;
             if next == NONE {
-                let slot = place % SLOTS;
-                self.occupied[place / SLOTS][slot / 64] &= !(1 << (slot % 64));
+                let slot = list % SLOTS;
+                self.occupied[list / SLOTS][slot / 64] &= !(1 << (slot % 64));
             }
         }
-        self.timers[id as usize].place = UNARMED;
+        self.timers[id as usize].list = UNARMED;
     }
 
     /// Disarms a timer, if it is armed.
     pub fn disarm(&mut self, id: u32) {
-        if self.timers[id as usize].place != UNARMED {
+        if self.timers[id as usize].list != UNARMED {
             self.unlink(id);
             self.armed -= 1;
         }
@@ -235,12 +235,12 @@ impl Wheel {
             if self.now & ((1 << shift) - 1) != 0 {
                 continue;
             }
-            let place = level * SLOTS + (self.now >> shift) as usize % SLOTS;
-            let mut id = self.heads[place];
+            let list = level * SLOTS + (self.now >> shift) as usize % SLOTS;
+            let mut id = self.heads[list];
             while id != NONE {
                 let next = self.timers[id as usize].next;
                 self.unlink(id);
-                self.place(id);
+                self.link_timer(id);
                 id = next;
             }
         }
@@ -257,7 +257,7 @@ mod tests {
     /// between.
     /// Promise 56.
     #[test]
-    fn takes_each_timer_in_its_tick_and_never_before() {
+    fn each_timer_expires_in_its_tick_and_never_before() {
         let mut random = 7u64;
         let mut draw = |most: u64| {
             random = random
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn arming_no_later_leaves_an_earlier_deadline() {
+    fn arm_no_later_keeps_an_earlier_deadline() {
         let mut wheel = Wheel::new(1, 0);
         wheel.arm_no_later(0, 10 * TICK);
         wheel.arm_no_later(0, 90 * TICK);

@@ -92,7 +92,7 @@ impl Stack {
             let head: &[u8] = if start == 0 { &header } else { &[] };
             let chunk = datagram.chunk(start + head.len(), end);
             let reply = Reply::fragment(
-                self.routes.way(datagram.interface, datagram.mac),
+                self.routes.reply_route(datagram.interface, datagram.mac),
                 &outline,
                 &fragment,
                 head,

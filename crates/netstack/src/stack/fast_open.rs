@@ -98,7 +98,7 @@ impl Servers {
         }
     }
 
-    fn place(&self, ip: &Addr) -> usize {
+    fn index_of(&self, ip: &Addr) -> usize {
         let words = u128::from_ne_bytes(ip.0);
         self.key.hash(&[words as u64, (words >> 64) as u64]) as usize % SERVERS
     }
@@ -106,7 +106,7 @@ impl Servers {
     /// Option for a SYN to `ip`, and the segment size that the server announced last, if known. An
     /// option without a cookie requests one.
     fn option(&self, ip: &Addr) -> (FastOpenOption, Option<u16>) {
-        let server = &self.all[self.place(ip)];
+        let server = &self.all[self.index_of(ip)];
         if server.ip == *ip {
             (server.option, Some(server.mss))
         } else {
@@ -123,8 +123,8 @@ impl Servers {
         theirs: Option<FastOpenOption>,
         mss: u16,
     ) {
-        let place = self.place(ip);
-        let entry = Some(self.all[place]).filter(|entry| entry.ip == *ip);
+        let index = self.index_of(ip);
+        let entry = Some(self.all[index]).filter(|entry| entry.ip == *ip);
         let mut has_refused = entry.is_some_and(|entry| entry.has_refused);
         let old_option = entry.map(|entry| entry.option).unwrap_or_default();
         let option = match (theirs, ours) {
@@ -137,7 +137,7 @@ impl Servers {
             }
             _ => old_option,
         };
-        self.all[place] = Server {
+        self.all[index] = Server {
             ip: *ip,
             option,
             mss,

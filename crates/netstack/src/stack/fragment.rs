@@ -107,7 +107,7 @@ impl Reassembly {
         if len == 0 || (fragment.more && len % 8 != 0) || end as usize > MOST_BYTES {
             return Outcome::Dropped;
         }
-        let Some(index) = self.place(packet, fragment, now) else {
+        let Some(index) = self.slot_for(packet, fragment, now) else {
             return Outcome::Dropped;
         };
         let slot = &mut self.slots[index];
@@ -148,7 +148,7 @@ impl Reassembly {
     }
 
     /// Slot of the datagram: its own, a free one, an expired one, or the oldest.
-    fn place(&mut self, packet: &Packet, fragment: &Fragment, now: Time) -> Option<usize> {
+    fn slot_for(&mut self, packet: &Packet, fragment: &Fragment, now: Time) -> Option<usize> {
         // Only IPv4 distinguishes datagrams by their protocol.
         let protocol = if packet.source.is_v4() {
             packet.protocol
@@ -206,7 +206,7 @@ mod tests {
     /// RFC 7739, 5.3; RFC 6864, 4.3.
     /// Promise 60.
     #[test]
-    fn identifications_come_again_late_and_start_elsewhere_for_each_destination() {
+    fn identifications_repeat_late_and_differ_per_destination() {
         let to = |last| Addr::from(IpAddr::from(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last)));
         let mut ids = Ids::new(&[7; 16]);
         // IPv4 has identifications of 16 bits.

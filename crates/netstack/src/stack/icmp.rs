@@ -74,7 +74,7 @@ impl Stack {
             hop_limit: super::transmit::HOP_LIMIT,
         };
         let mut reply = Reply::ip(
-            self.routes.way(datagram.interface, datagram.mac),
+            self.routes.reply_route(datagram.interface, datagram.mac),
             &outline,
             written,
             chunk.len as usize,

@@ -33,14 +33,14 @@ impl Paths {
         }
     }
 
-    fn place(&self, ip: &Addr) -> usize {
+    fn index_of(&self, ip: &Addr) -> usize {
         let words = u128::from_ne_bytes(ip.0);
         self.key.hash(&[words as u64, (words >> 64) as u64]) as usize % PATHS
     }
 
     /// Path MTU to `ip` if it is less than the interface's.
     pub fn get(&self, ip: &Addr, now: Time) -> Option<u32> {
-        let path = &self.paths[self.place(ip)];
+        let path = &self.paths[self.index_of(ip)];
         (path.mtu_bytes != 0 && path.ip == *ip && path.until > now).then_some(path.mtu_bytes)
     }
 
@@ -65,8 +65,8 @@ impl Paths {
         if mtu_bytes >= current {
             return None;
         }
-        let place = self.place(ip);
-        self.paths[place] = Path {
+        let index = self.index_of(ip);
+        self.paths[index] = Path {
             ip: *ip,
             mtu_bytes,
             until: now + PATH_KEPT,
@@ -88,7 +88,7 @@ mod tests {
     /// RFC 8201, 4: a size below 1280 bytes is discarded, not raised to it.
     /// Promise 59.
     #[test]
-    fn an_ipv6_size_below_the_least_is_discarded() {
+    fn an_ipv6_mtu_below_the_minimum_is_discarded() {
         for claimed in [0, 1, 68, 552, 1279, 1500, 9000, u32::MAX] {
             assert_eq!(shrink("fd00::1", claimed, 1500), None, "{claimed}");
         }

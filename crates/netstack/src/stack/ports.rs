@@ -68,17 +68,17 @@ impl Ports {
     }
 
     /// Starts the next search behind this position, whose port is in use now.
-    pub fn set_taken(&mut self, order: PortOrder, place: u16) {
-        self.counters[Self::counter(order)] = place.wrapping_add(1);
+    pub fn continue_behind(&mut self, order: PortOrder, position: u16) {
+        self.counters[Self::counter(order)] = position.wrapping_add(1);
     }
 }
 
 impl PortOrder {
     /// Port at a position; [`PORTS`] consecutive positions contain all ports.
-    pub fn port(self, place: u16) -> u16 {
+    pub fn port(self, position: u16) -> u16 {
         let mask = (1_u32 << HALF_BITS) - 1;
-        let place = u32::from(place) % PORTS;
-        let (mut left, mut right) = (place >> HALF_BITS, place & mask);
+        let position = u32::from(position) % PORTS;
+        let (mut left, mut right) = (position >> HALF_BITS, position & mask);
         for round in 0..ROUNDS {
             let salt = (self.hash >> (16 * round)) as u32 & 0xffff;
             let mixed = (right << 16 | salt).wrapping_mul(0x9e37_79b1);
@@ -152,11 +152,11 @@ mod tests {
 
     /// Promise 60.
     #[test]
-    fn a_search_begins_behind_the_port_that_was_taken_last() {
+    fn a_search_starts_behind_the_last_used_port() {
         let mut ports = Ports::new(&[7; 16]);
         let order = ports.order(&to(80));
         let place = ports.first(order).wrapping_add(5);
-        ports.set_taken(order, place);
+        ports.continue_behind(order, place);
         assert_eq!(ports.first(order), place.wrapping_add(1));
         assert_eq!(
             order.port(place),

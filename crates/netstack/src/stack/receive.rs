@@ -304,8 +304,8 @@ impl Stack {
         }
         self.counters.neighbour_messages += 1;
         if claim == Claim::Question {
-            let way = self.routes.way(interface, from);
-            self.answer_arp(&message, way);
+            let route = self.routes.reply_route(interface, from);
+            self.answer_arp(&message, route);
         }
     }
 }

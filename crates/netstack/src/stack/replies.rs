@@ -1,7 +1,7 @@
 //! Frames of no connection: ARP, neighbour discovery, ICMP, RSTs. Their number is limited, and
 //! answers to foreign packets are rate-limited.
 
-use super::route::Way;
+use super::route::ReplyRoute;
 use crate::api::{
     BufferId, Checksum, Chunk, Counters, InterfaceId, MAX_HEADER_BYTES, Payload, Time, Transmit,
 };
@@ -24,12 +24,12 @@ pub struct Reply {
 
 impl Reply {
     /// An Ethernet frame with `len` bytes behind the header and no payload yet.
-    pub fn ethernet(way: Way, kind: u16, len: usize) -> Self {
+    pub fn ethernet(route: ReplyRoute, kind: u16, len: usize) -> Self {
         let mut header = [0; MAX_HEADER_BYTES];
-        ethernet::write(&mut header, way.to, way.from, kind);
+        ethernet::write(&mut header, route.to, route.from, kind);
         let header_len = (ethernet::HEADER_BYTES + len) as u8;
         Self {
-            interface: way.interface,
+            interface: route.interface,
             header,
             header_len,
             payload: None,
@@ -39,11 +39,11 @@ impl Reply {
     }
 
     /// An IP packet with `len` bytes of header of `protocol`, and `quoted` bytes of payload.
-    pub fn ip(way: Way, packet: &Outline<'_>, len: usize, quoted: usize) -> Self {
+    pub fn ip(route: ReplyRoute, packet: &Outline<'_>, len: usize, quoted: usize) -> Self {
         let v4 = packet.source.is_v4();
         let ip_len = ip::header_bytes(v4);
         let kind = if v4 { ethernet::IPV4 } else { ethernet::IPV6 };
-        let mut reply = Self::ethernet(way, kind, ip_len + len);
+        let mut reply = Self::ethernet(route, kind, ip_len + len);
         let out = &mut reply.header[ethernet::HEADER_BYTES..];
         ip::write(
             out,
@@ -58,7 +58,7 @@ impl Reply {
 
     /// A fragment of an IP packet: `head` behind the headers, then `quoted` bytes of payload.
     pub fn fragment(
-        way: Way,
+        route: ReplyRoute,
         packet: &Outline<'_>,
         fragment: &Fragment,
         head: &[u8],
@@ -66,7 +66,7 @@ impl Reply {
     ) -> Self {
         let v4 = packet.source.is_v4();
         let extra = ip::fragment_bytes(v4);
-        let mut reply = Self::ip(way, packet, extra + head.len(), quoted);
+        let mut reply = Self::ip(route, packet, extra + head.len(), quoted);
         ip::make_fragment(reply.link_body(), packet.protocol, v4, fragment);
         reply.body(v4)[extra..extra + head.len()].copy_from_slice(head);
         reply
@@ -235,7 +235,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_burst_then_a_thousand_a_second() {
+    fn a_burst_is_allowed_then_1000_per_second() {
         let mut limit = RateLimit::new(Time::ZERO);
         assert_eq!((0..1000).filter(|_| limit.allow(Time::ZERO)).count(), 100);
         let mut now = Time::ZERO;

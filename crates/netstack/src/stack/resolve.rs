@@ -5,7 +5,7 @@ use super::Stack;
 use super::neighbour::{Claim, ClaimResult, Due, Lookup, Neighbours};
 use super::receive::Datagram;
 use super::replies::{Outline, Reply};
-use super::route::{Hop, Way};
+use super::route::{Hop, ReplyRoute};
 use super::timers::Timer;
 use crate::api::{DeadReason, InterfaceId, MacAddress, Time};
 use crate::flow::FlowKey;
@@ -162,10 +162,10 @@ impl Stack {
         };
         let (interface, target) = (hop.interface, &hop.ip);
         let own = self.routes.mac(interface);
-        let way = |to| self.routes.way(interface, to);
+        let route = |to| self.routes.reply_route(interface, to);
         let reply = if target.is_v4() {
             let to = mac.unwrap_or(MacAddress::BROADCAST);
-            let mut reply = Reply::ethernet(way(to), ethernet::ARP, arp::BYTES);
+            let mut reply = Reply::ethernet(route(to), ethernet::ARP, arp::BYTES);
             let unknown = (MacAddress::default(), *target);
             arp::write(reply.link_body(), arp::REQUEST, (own, source), unknown);
             reply
@@ -173,14 +173,21 @@ impl Stack {
             let group = target.solicited_node();
             let destination = if mac.is_some() { target } else { &group };
             let to = mac.unwrap_or_else(|| ethernet::multicast6(&group));
-            self.ndp(way(to), &source, destination, ndp::SOLICITATION, 0, target)
+            self.ndp(
+                route(to),
+                &source,
+                destination,
+                ndp::SOLICITATION,
+                0,
+                target,
+            )
         };
         self.replies.push(reply, &mut self.counters);
     }
 
     fn ndp(
         &self,
-        way: Way,
+        route: ReplyRoute,
         source: &Addr,
         destination: &Addr,
         kind: u8,
@@ -193,19 +200,19 @@ impl Stack {
             protocol: ip::ICMPV6,
             hop_limit: NDP_HOP_LIMIT,
         };
-        let mut reply = Reply::ip(way, &outline, ndp::BYTES, 0);
+        let mut reply = Reply::ip(route, &outline, ndp::BYTES, 0);
         let sum = ip::pseudo_sum(source, destination, ip::ICMPV6, ndp::BYTES);
-        ndp::write(reply.body(false), kind, flags, sum, target, way.from);
+        ndp::write(reply.body(false), kind, flags, sum, target, route.from);
         reply.with_checksum(false, 2)
     }
 
-    pub(super) fn answer_arp(&mut self, request: &arp::Arp, way: Way) {
-        let mut reply = Reply::ethernet(way, ethernet::ARP, arp::BYTES);
+    pub(super) fn answer_arp(&mut self, request: &arp::Arp, route: ReplyRoute) {
+        let mut reply = Reply::ethernet(route, ethernet::ARP, arp::BYTES);
         arp::write(
             reply.link_body(),
             arp::REPLY,
-            (way.from, request.target),
-            (way.to, request.sender),
+            (route.from, request.target),
+            (route.to, request.sender),
         );
         self.replies.push(reply, &mut self.counters);
     }
@@ -282,7 +289,7 @@ impl Stack {
             self.process_claim(now, &hop, Some(mac), Claim::Question);
         }
         let reply = self.ndp(
-            self.routes.way(interface, to),
+            self.routes.reply_route(interface, to),
             &message.target,
             &destination,
             ndp::ADVERTISEMENT,

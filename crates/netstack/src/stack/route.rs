@@ -17,7 +17,7 @@ pub struct Hop {
 
 /// Interface and Ethernet addresses of an outgoing frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct ReplyRoute {
     pub interface: InterfaceId,
     pub to: MacAddress,
     pub from: MacAddress,
@@ -124,9 +124,9 @@ impl Routes {
         let links: Vec<Link> = links.collect::<Result<_, _>>()?;
         for (n, link) in links.iter().enumerate() {
             let before = &links[..n];
-            let mut twice = link.addresses.iter();
-            let twice = twice.find(|(ip, _)| before.iter().any(|other| other.is_ours(ip)));
-            if let Some((ip, _)) = twice {
+            let mut addresses = link.addresses.iter();
+            let duplicate = addresses.find(|(ip, _)| before.iter().any(|other| other.is_ours(ip)));
+            if let Some((ip, _)) = duplicate {
                 return Err(ConfigError::Twice(ip.ip()));
             }
         }
@@ -153,8 +153,8 @@ impl Routes {
 
     /// Interface and addresses of a frame to a station on the interface's link.
     #[inline]
-    pub fn way(&self, interface: InterfaceId, to: MacAddress) -> Way {
-        Way {
+    pub fn reply_route(&self, interface: InterfaceId, to: MacAddress) -> ReplyRoute {
+        ReplyRoute {
             interface,
             to,
             from: self.mac(interface),
@@ -292,7 +292,7 @@ mod tests {
 
     /// Promise 61.
     #[test]
-    fn a_local_address_says_the_interface_and_its_way() {
+    fn a_local_address_selects_interface_and_next_hop() {
         let routes = two();
         let hop = |local: &str, remote: &str| {
             let hop = routes.next_hop(&Addr::from(ip(local)), &Addr::from(ip(remote)));

@@ -184,11 +184,11 @@ impl Stack {
             if search.most == 0 {
                 return PortChoice::Unfinished;
             }
-            let place = first.wrapping_add(search.tried as u16);
+            let position = first.wrapping_add(search.tried as u16);
             (search.tried, search.most) = (search.tried + 1, search.most - 1);
-            key.local_port = order.port(place);
+            key.local_port = order.port(position);
             if self.flows.has_group(self.flows.hash(key)) && self.find(key).is_none() {
-                self.ports.set_taken(order, place);
+                self.ports.continue_behind(order, position);
                 return PortChoice::Found(None);
             }
         }

@@ -61,8 +61,8 @@ impl Stack {
             hop_limit: super::transmit::HOP_LIMIT,
         };
         let v4 = key.local.is_v4();
-        let way = self.routes.way(datagram.interface, datagram.mac);
-        let mut reply = Reply::ip(way, &outline, len, 0);
+        let route = self.routes.reply_route(datagram.interface, datagram.mac);
+        let mut reply = Reply::ip(route, &outline, len, 0);
         crate::wire::tcp::write(reply.body(v4), &header, sum);
         let sent = self
             .replies
@@ -91,8 +91,10 @@ impl Stack {
             protocol: ip::TCP,
             hop_limit: super::transmit::HOP_LIMIT,
         };
-        let way = self.routes.way(self.routes.interface_of(&key.local), to);
-        let mut reply = Reply::ip(way, &outline, len, 0);
+        let route = self
+            .routes
+            .reply_route(self.routes.interface_of(&key.local), to);
+        let mut reply = Reply::ip(route, &outline, len, 0);
         let sum = ip::pseudo_sum(&key.local, &key.remote, ip::TCP, len);
         crate::wire::tcp::write(reply.body(v4), &super::transmit::header(key, segment), sum);
         let sent = self

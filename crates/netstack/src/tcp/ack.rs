@@ -93,14 +93,14 @@ impl Tcb {
         self.notices.acked(bytes);
         self.timers.answered();
         self.sender.rto.progress();
-        let made = Progress {
+        let progress = Progress {
             bytes,
             delivered: delivery.bytes,
             round_trip: delivery.round_trip,
             may_grow: !self.ecn.is_known(ack),
         };
         self.recovery
-            .progress(made, &mut self.sender, &self.terms, context.now);
+            .progress(progress, &mut self.sender, &self.terms, context.now);
         if self.sender.is_waiting() {
             self.timers.restart_retransmission(self.timeout_at(context));
         } else {

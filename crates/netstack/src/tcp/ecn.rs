@@ -55,8 +55,8 @@ impl Tcb {
 
     /// Processes the ECN flags of the peer's SYN+ACK, which answers our SYN.
     pub fn agree_ecn(&mut self, flags: u8, setting: Setting) {
-        let asked = setting == Setting::On && self.timers.retries() == 0;
-        self.terms.set_ecn(asked && agrees(flags));
+        let requests_ecn = setting == Setting::On && self.timers.retries() == 0;
+        self.terms.set_ecn(requests_ecn && agrees(flags));
     }
 
     /// Processes the ECN flags of a segment with data or control flags; `is_marked`: a router has

@@ -76,21 +76,23 @@ impl Tcb {
         if matches!(self.recovery.phase(), Phase::Loss { .. }) {
             return None;
         }
-        let (resent, board) = (self.recovery.retransmitted_end(), &self.recovery.board);
+        let (retransmitted_end, board) = (self.recovery.retransmitted_end(), &self.recovery.board);
         let end = board.last_missing(from, to)?;
-        let again = seq::le(end, resent);
-        let late_by = board.highest().filter(|top| !again && seq::lt(end, *top));
+        let was_retransmitted = seq::le(end, retransmitted_end);
+        let late_by = board
+            .highest()
+            .filter(|top| !was_retransmitted && seq::lt(end, *top));
         let late_by = late_by.map(|top| {
-            let first = board.next_gap(seq::max(from, resent), to);
+            let first = board.next_gap(seq::max(from, retransmitted_end), to);
             top.wrapping_sub(first.map_or(end, |(start, _)| start))
         });
-        let mended = (!again && seq::lt(from, resent))
-            .then(|| board.last_missing(from, resent))
+        let repaired = (!was_retransmitted && seq::lt(from, retransmitted_end))
+            .then(|| board.last_missing(from, retransmitted_end))
             .flatten();
-        if let Some(end) = mended {
+        if let Some(end) = repaired {
             self.recovery.rack.arrived(end, true, now);
         }
-        let round_trip = self.recovery.rack.arrived(end, again, now);
+        let round_trip = self.recovery.rack.arrived(end, was_retransmitted, now);
         if let Some(bytes) = late_by {
             self.recovery.rack.reordered(bytes);
             self.recovery.board.ignore_segment_count();
@@ -128,19 +130,19 @@ impl Tcb {
         let is_clear =
             self.recovery.is_fast() || self.recovery.board.first_lost(self.payload_mss());
         let srtt = self.sender.rto.srtt();
-        let lost = self.recovery.rack.lost(una, is_clear, srtt, context.now);
+        let report = self.recovery.rack.lost(una, is_clear, srtt, context.now);
         let mut reveals = false;
-        if let Some(end) = lost.first {
+        if let Some(end) = report.first {
             reveals = self.recovery.board.all_lost_below(una, end);
             if !self.recovery.is_on() {
                 self.begin_fast_recovery(context);
             }
         }
-        if let (Some(end), true) = (lost.again, self.recovery.is_fast()) {
+        if let (Some(end), true) = (report.again, self.recovery.is_fast()) {
             self.recovery.retransmission_lost(una, end);
             reveals = true;
         }
-        match lost.ask_at {
+        match report.ask_at {
             Some(at) => self.timers.watch_reordering(at),
             None => self.timers.stop_reordering(),
         }

@@ -220,8 +220,8 @@ impl Tcb {
         // RFC 3042: two more segments during duplicate acknowledgements.
         let limited = self.recovery.limited_transmit(&self.terms) * mss;
         let most = self.sender.window.cwnd().saturating_add(limited);
-        let again = seq::lt(start, self.sender.max());
-        let segments = if again || probes_tail || !self.has_uniform_segments() {
+        let is_retransmission = seq::lt(start, self.sender.max());
+        let segments = if is_retransmission || probes_tail || !self.has_uniform_segments() {
             1
         } else {
             let most = context.most_packet_bytes.min(most.saturating_sub(flight));
@@ -240,7 +240,7 @@ impl Tcb {
             self.wait_for_window(context);
             return None;
         }
-        if !again && !self.sender.is_worth_sending(len, mss, whole, fin) {
+        if !is_retransmission && !self.sender.is_worth_sending(len, mss, whole, fin) {
             self.wait_for_window(context);
             return None;
         }
@@ -254,12 +254,12 @@ impl Tcb {
             segment.len = segment.segments * mss;
             context.payload.truncate(segment.len);
         }
-        if self.terms.ecn() && !again && segment.len > 0 {
+        if self.terms.ecn() && !is_retransmission && segment.len > 0 {
             // Retransmissions are not ECN-capable (RFC 3168, 6.1.5).
             segment.is_ecn_capable = true;
             segment.flags |= self.ecn.flags(true);
         }
-        if again {
+        if is_retransmission {
             self.data_sent(start, &segment, context);
             self.count_retransmit(context);
             self.timers.start_retransmission(self.timeout_at(context));
@@ -303,10 +303,10 @@ impl Tcb {
         self.tail.set_start(start.wrapping_add(behind_first));
         self.timers.start_retransmission(self.timeout_at(context));
         self.watch_tail(context);
-        let heard = self.timers.last_heard();
+        let last_segment_at = self.timers.last_heard();
         self.receiver
             .acks_mut()
-            .answered(heard, context.now, context.config);
+            .answered(last_segment_at, context.now, context.config);
     }
 
     /// Whether no loss is suspected and no segment needs its own flags, so that consecutive

@@ -145,7 +145,7 @@ mod tests {
     /// RFC 4821, 7.3: the search ends within 8 bytes of the path's size after few probes.
     /// Promise 59.
     #[test]
-    fn the_longest_segment_is_found_by_halves() {
+    fn the_longest_segment_is_found_by_bisection() {
         for carries in [1024, 1100, 1400, 1452, 1460] {
             let (found, probes) = search(1024, 1460, carries);
             assert!(
@@ -161,7 +161,7 @@ mod tests {
     /// A size reported by a router limits the search.
     /// Promise 59.
     #[test]
-    fn a_routers_size_limits_the_search() {
+    fn a_router_mtu_limits_the_probing() {
         let mut search = PathSearch {
             high: 1460,
             probe: None,

@@ -79,7 +79,7 @@ mod tests {
     /// acknowledgement allows one segment, until half is in flight.
     /// Promise 58.
     #[test]
-    fn the_window_comes_down_over_a_round_trip() {
+    fn prr_reduces_the_window_over_a_round_trip() {
         let mut prr = Prr::default();
         prr.begin(20 * MSS);
         let (mut pipe, ssthresh) = (19 * MSS, 10 * MSS);
@@ -109,7 +109,7 @@ mod tests {
     /// more if it reveals no loss, until the pipe reaches `ssthresh`.
     /// Promise 58.
     #[test]
-    fn below_the_threshold_it_grows_as_slow_start_does() {
+    fn below_ssthresh_prr_grows_like_slow_start() {
         let mut prr = Prr::default();
         prr.begin(20 * MSS);
         let step = |is_safe| Delivery {

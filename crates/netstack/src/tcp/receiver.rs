@@ -104,10 +104,10 @@ impl Receiver {
     ) -> bool {
         let end = segment.header.seq.wrapping_add(segment.payload.len);
         let mut data = segment.payload;
-        let late = seq::distance(segment.header.seq, self.next).min(data.len);
-        data.offset += late;
-        data.len -= late;
-        let start = segment.header.seq.wrapping_add(late);
+        let overlap = seq::distance(segment.header.seq, self.next).min(data.len);
+        data.offset += overlap;
+        data.len -= overlap;
+        let start = segment.header.seq.wrapping_add(overlap);
         let fits = self.offer.bytes(start);
         let cut = data.len > fits;
         data.len = data.len.min(fits);
@@ -115,14 +115,14 @@ impl Receiver {
             self.fin_at = Some(end);
             self.acks.demand();
         }
-        if cut || late > 0 {
+        if cut || overlap > 0 {
             self.acks.demand();
         }
         if data.len == 0 {
             self.report_duplicate(segment, terms);
             return false;
         }
-        let late = (late > 0).then_some((segment.header.seq, start));
+        let duplicate = (overlap > 0).then_some((segment.header.seq, start));
         let is_stopped = context.reader_is_stopped;
         let kept_limit = buffer_limit(is_owned, start != self.next, context.kept_limit);
         if is_stopped || context.chunks.stored() >= kept_limit {
@@ -137,7 +137,7 @@ impl Receiver {
         if self.fin_at.is_some_and(|fin| seq::lt(fin, data_end)) {
             return false;
         }
-        self.record_duplicate(late, terms);
+        self.record_duplicate(duplicate, terms);
         if start == self.next {
             self.in_order(data, segment.is(PSH), terms, timers, context)
         } else {

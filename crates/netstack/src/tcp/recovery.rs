@@ -252,23 +252,23 @@ impl Recovery {
     }
 
     /// Reacts to an acknowledgement of new data that the sender has already recorded.
-    pub fn progress(&mut self, made: Progress, sender: &mut Sender, terms: &Terms, now: Time) {
+    pub fn progress(&mut self, progress: Progress, sender: &mut Sender, terms: &Terms, now: Time) {
         let mss = terms.payload_mss();
         let (una, srtt) = (sender.una(), sender.rto.srtt());
         match self.phase {
             Phase::None => {
-                if let Some(round_trip) = made.round_trip {
+                if let Some(round_trip) = progress.round_trip {
                     sender.window.measured(round_trip, una, sender.max(), mss);
                 }
-                if made.may_grow && sender.window.is_used() {
+                if progress.may_grow && sender.window.is_used() {
                     sender
                         .window
-                        .acknowledged(self.reported(made, terms), mss, now, srtt);
+                        .acknowledged(self.reported(progress, terms), mss, now, srtt);
                 }
                 self.duplicates = 0;
             }
             Phase::Loss { point } => {
-                let bytes = self.reported(made, terms);
+                let bytes = self.reported(progress, terms);
                 sender.window.acknowledged(bytes, mss, now, srtt);
                 self.duplicates = 0;
                 if seq::le(point, una) {
@@ -289,7 +289,7 @@ impl Recovery {
             // 3).
             Phase::Fast { .. } if !terms.sack() => {
                 self.is_first_due = true;
-                sender.window.deflate(made.bytes, mss);
+                sender.window.deflate(progress.bytes, mss);
             }
             Phase::Fast { .. } => {}
         }
@@ -297,14 +297,14 @@ impl Recovery {
 
     /// Bytes by which the window may grow. Data that duplicate acknowledgements have reported has
     /// already allowed new segments (RFC 3042) and does not count again.
-    fn reported(&self, made: Progress, terms: &Terms) -> u32 {
+    fn reported(&self, progress: Progress, terms: &Terms) -> u32 {
         if terms.sack() {
-            return made.delivered;
+            return progress.delivered;
         }
         let mss = terms.payload_mss();
-        (made.bytes)
+        (progress.bytes)
             .saturating_sub(self.duplicates.saturating_mul(mss))
-            .max(mss.min(made.bytes))
+            .max(mss.min(progress.bytes))
     }
 
     /// Reacts to a duplicate acknowledgement. Returns whether it started fast recovery.
@@ -314,8 +314,8 @@ impl Recovery {
         match self.phase {
             Phase::None => {
                 let lost = if terms.sack() {
-                    let many = self.duplicates >= DUP_THRESH && !self.rack.is_reordered();
-                    many || self.board.first_lost(mss)
+                    let has_duplicates = self.duplicates >= DUP_THRESH && !self.rack.is_reordered();
+                    has_duplicates || self.board.first_lost(mss)
                 } else {
                     // RFC 6582, 3.2, step 1: duplicates of an earlier recovery's data do not count.
                     self.duplicates == DUP_THRESH && seq::lt(self.recover, sender.una())

@@ -181,7 +181,7 @@ mod tests {
 
     /// Promise 58.
     #[test]
-    fn doubles_until_the_maximum_and_ends_with_progress() {
+    fn the_timeout_doubles_to_the_maximum_until_progress() {
         let mut rto = Rto::new(&config());
         rto.measured(MS(100), &config());
         let mut seen = Vec::new();

@@ -77,13 +77,13 @@ impl Scoreboard {
     /// duplicate, RFC 2883). Returns whether a range was new.
     pub fn update(&mut self, una: u32, sent: u32, ranges: &[(u32, u32)]) -> bool {
         self.advance(una);
-        let mut news = false;
+        let mut has_news = false;
         for &(left, right) in ranges.iter().take(MAX_SACK) {
             if seq::lt(left, right) && seq::lt(una, left) && seq::le(right, sent) {
-                news |= self.add(left, right);
+                has_news |= self.add(left, right);
             }
         }
-        news
+        has_news
     }
 
     /// Forgets everything below `una`.
@@ -127,12 +127,12 @@ impl Scoreboard {
             seq::min(left, ranges[from].0),
             seq::max(right, ranges[to - 1].1),
         );
-        let news = to - from > 1 || ranges[from] != merged;
+        let has_news = to - from > 1 || ranges[from] != merged;
         self.ranges[from] = merged;
         self.ranges
             .copy_within(to..usize::from(self.count), from + 1);
         self.count -= (to - from - 1) as u8;
-        news
+        has_news
     }
 
     /// End of the range that contains the byte at `at`, if the receiver has reported it.
@@ -215,8 +215,8 @@ impl Scoreboard {
     }
 
     /// Bytes in flight (RFC 6675, 4, SetPipe): neither reported nor lost, plus lost bytes that were
-    /// retransmitted (below `resent`).
-    pub fn pipe(&self, una: u32, next: u32, resent: u32, mss: u32) -> u32 {
+    /// retransmitted (below `retransmitted_end`).
+    pub fn pipe(&self, una: u32, next: u32, retransmitted_end: u32, mss: u32) -> u32 {
         let mut pipe = 0;
         let mut at = una;
         for (index, &(left, right)) in self.ranges().iter().enumerate() {
@@ -224,13 +224,13 @@ impl Scoreboard {
             if !self.lost_below(index, mss) {
                 pipe += hole;
             }
-            pipe += seq::distance(at, seq::min(left, resent)).min(hole);
+            pipe += seq::distance(at, seq::min(left, retransmitted_end)).min(hole);
             at = seq::max(at, right);
         }
         // Data above all ranges counts as lost only because of its send time.
         let rest = seq::distance(at, next);
-        let late = self.late_after(at).min(rest);
-        pipe + rest - late + seq::distance(at, resent).min(late)
+        let late_bytes = self.late_after(at).min(rest);
+        pipe + rest - late_bytes + seq::distance(at, retransmitted_end).min(late_bytes)
     }
 
     /// First hole at or after `from` that is lost (RFC 6675, 4, NextSeg rule 1) or, if `any`, that
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_say_nothing_about_data_under_way_are_ignored() {
+    fn ranges_outside_the_data_in_flight_are_ignored() {
         let mut board = Scoreboard::default();
         let hostile = [(50, 90), (300, 250), (90, 150), (900, 1001)];
         assert!(!board.update(100, 1000, &hostile) && board.is_empty());
@@ -313,7 +313,7 @@ mod tests {
         /// Comparison with a plain set of bytes.
         /// Promise 58.
         #[test]
-        fn agrees_with_a_set_of_bytes(
+        fn the_scoreboard_agrees_with_a_set_of_bytes(
             start in any::<u32>(),
             updates in prop::collection::vec(
                 (0u32..400, prop::collection::vec((0u32..400, 1u32..40), 1..4)),

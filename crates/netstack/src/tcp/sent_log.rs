@@ -55,12 +55,12 @@ pub struct SentLog {
 }
 
 impl SentLog {
-    const fn place(&self, index: usize) -> usize {
+    const fn index_of(&self, index: usize) -> usize {
         (self.first as usize + index) % SEND_TIMES
     }
 
     fn entry(&self, index: usize) -> &Entry {
-        &self.entries[self.place(index)]
+        &self.entries[self.index_of(index)]
     }
 
     fn iter(&self) -> impl Iterator<Item = &Entry> {
@@ -76,7 +76,7 @@ impl SentLog {
     #[inline]
     pub fn sent(&mut self, end: u32, at: Tick) {
         if self.count > 0 {
-            let last = self.place(usize::from(self.count) - 1);
+            let last = self.index_of(usize::from(self.count) - 1);
             if self.entries[last].at == at {
                 self.entries[last].end = end;
                 return;
@@ -85,8 +85,8 @@ impl SentLog {
         if usize::from(self.count) == SEND_TIMES {
             self.halve();
         }
-        let place = self.place(usize::from(self.count));
-        self.entries[place] = Entry { end, at };
+        let slot = self.index_of(usize::from(self.count));
+        self.entries[slot] = Entry { end, at };
         self.count += 1;
     }
 
@@ -107,15 +107,15 @@ impl SentLog {
         // The entries from..to are merged into one.
         if from == to {
             for index in (to..count).rev() {
-                self.entries[self.place(index + 1)] = *self.entry(index);
+                self.entries[self.index_of(index + 1)] = *self.entry(index);
             }
         } else {
             for index in to..count {
-                self.entries[self.place(from + 1 + index - to)] = *self.entry(index);
+                self.entries[self.index_of(from + 1 + index - to)] = *self.entry(index);
             }
         }
-        let place = self.place(from);
-        self.entries[place] = Entry { end, at };
+        let slot = self.index_of(from);
+        self.entries[slot] = Entry { end, at };
         self.count = (count + from + 1 - to) as u8;
     }
 
@@ -138,7 +138,7 @@ impl SentLog {
             } else {
                 second.at
             };
-            self.entries[self.place(index)] = Entry {
+            self.entries[self.index_of(index)] = Entry {
                 end: second.end,
                 at: later,
             };
@@ -150,7 +150,7 @@ impl SentLog {
     #[inline]
     pub fn advance(&mut self, una: u32) {
         while self.count > 0 && seq::le(self.entry(0).end, una) {
-            self.first = self.place(1) as u8;
+            self.first = self.index_of(1) as u8;
             self.count -= 1;
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     /// Comparison with a time for each byte: the log is never earlier, and exact until it is full.
     /// Promise 58.
     #[test]
-    fn what_is_sent_again_has_its_own_time() {
+    fn a_retransmission_has_its_own_time() {
         let mut log = SentLog::default();
         let mut times = [Tick(0); 100];
         for (at, (start, end)) in [

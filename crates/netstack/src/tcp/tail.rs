@@ -16,7 +16,7 @@ enum Probe {
         /// End of the sent data when the probe was sent.
         end: u32,
         /// The probe was a retransmission of the last segment.
-        again: bool,
+        is_retransmission: bool,
     },
 }
 
@@ -75,9 +75,12 @@ impl Tail {
         self.probe = Probe::Due;
     }
 
-    /// Records a probe. The sent data ended at `end`; `again`: the probe repeated the last segment.
-    pub fn probed(&mut self, end: u32, again: bool) {
-        self.probe = Probe::Sent { end, again };
+    /// Records a probe after which the sent data ends at `end`.
+    pub fn probed(&mut self, end: u32, is_retransmission: bool) {
+        self.probe = Probe::Sent {
+            end,
+            is_retransmission,
+        };
     }
 
     /// Cancels the probe.
@@ -87,14 +90,18 @@ impl Tail {
 
     /// Result of the probe according to an acknowledgement.
     pub fn answered(&mut self, segment: &Incoming, board: &Scoreboard) -> Fate {
-        let Probe::Sent { end, again } = self.probe else {
+        let Probe::Sent {
+            end,
+            is_retransmission,
+        } = self.probe
+        else {
             return Fate::Unknown;
         };
         let ack = segment.header.ack;
         let fate = if seq::le(end, ack) {
-            let twice = segment.header.options.sack_ranges().first();
-            let twice = twice.is_some_and(|(left, _)| seq::lt(*left, ack));
-            if !again || twice {
+            let first_range = segment.header.options.sack_ranges().first();
+            let is_duplicate = first_range.is_some_and(|(left, _)| seq::lt(*left, ack));
+            if !is_retransmission || is_duplicate {
                 Fate::InVain
             } else if seq::lt(end, ack) {
                 Fate::Mended

@@ -62,23 +62,23 @@ impl Tcb {
     /// Sends the probe: new data even beyond the congestion window, or else the last segment again
     /// (RFC 8985, 7.3). In recovery it is the first missing segment.
     pub fn tail_segment(&mut self, mss: u32, context: &mut Context<'_>) -> Option<Outgoing> {
-        let mut again = false;
+        let mut is_retransmission = false;
         let segment = if self.recovery.is_on() {
             self.recovery.restart_repair(self.sender.una());
             self.retransmit_missing(mss, context)?
         } else if let Some(segment) = self.fresh_data(mss, true, context) {
             segment
         } else {
-            again = true;
+            is_retransmission = true;
             let last = seq::max(self.tail.last_segment(), self.sender.una());
-            let resent = self.recovery.retransmitted_end();
+            let retransmitted_end = self.recovery.retransmitted_end();
             let segment = self.retransmit(last, self.sender.max(), mss, context)?;
             // The retransmission is no start of a repair.
-            self.recovery.restart_repair(resent);
+            self.recovery.restart_repair(retransmitted_end);
             segment
         };
         let end = self.sender.max();
-        self.tail.probed(end, again);
+        self.tail.probed(end, is_retransmission);
         self.timers.set_tail_probe(None);
         self.timers.restart_retransmission(self.timeout_at(context));
         Some(segment)

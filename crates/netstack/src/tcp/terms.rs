@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_segment_size_is_not_believed() {
+    fn a_missing_or_extreme_mss_gets_a_sane_value() {
         assert_eq!(agreed_mss(Some(1), 1460, true), 48);
         assert_eq!(agreed_mss(None, 1460, true), 536);
         assert_eq!(agreed_mss(None, 1440, false), 1220);

@@ -76,7 +76,7 @@ fn errors_and_resets_are_limited() {
 /// RFC 768: a datagram reaches the bound address with its sender's address, and is answered.
 /// Promise 61.
 #[test]
-fn datagrams_go_up_and_down() {
+fn datagrams_are_sent_and_received() {
     for v6 in [false, true] {
         let mut node = node();
         let udp = node.stack.udp_bind(at(0, v6, 53), 5).expect("free");

@@ -198,7 +198,7 @@ fn solicitations_that_break_a_rule_are_discarded() {
 /// RFC 4861, 7.1.1, last paragraph: reserved fields and unknown options are ignored.
 /// Promise 61.
 #[test]
-fn what_a_rule_does_not_forbid_is_answered() {
+fn permitted_packets_are_answered() {
     let right = Message::solicitation();
     let answered = Some((ip(1, true), 0x60));
     let unknown = [link_layer(SOURCE), vec![99, 1, 0, 0, 0, 0, 0, 0]].concat();

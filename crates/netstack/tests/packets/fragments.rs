@@ -118,7 +118,7 @@ fn hostile_fragments_are_bounded() {
 /// A TCP segment may be fragmented if its first fragment contains the header (RFC 7112, 5).
 /// Promise 61.
 #[test]
-fn a_fragmented_segment_is_taken() {
+fn a_fragmented_segment_is_accepted() {
     let mut node = node();
     node.stack.listen(at(0, true, 80), 8, 0).expect("free");
     let syn = Segment {

@@ -91,7 +91,7 @@ fn the_source_address_selects_interface_ethernet_address_and_mtu() {
 
 /// Promise 61.
 #[test]
-fn an_address_is_not_taken_at_another_interface() {
+fn an_address_is_rejected_at_another_interface() {
     let mut node = two();
     node.stack.listen(at("0.0.0.0:80"), 4, 0).expect("free");
     // The two packets have the address of one interface and the station of the other.
@@ -121,7 +121,7 @@ fn an_address_is_not_taken_at_another_interface() {
 /// A host of one network claims an address of the other network.
 /// Promise 61.
 #[test]
-fn no_host_speaks_for_one_of_another_network() {
+fn no_host_impersonates_one_of_another_network() {
     let mut node = two();
     node.stack
         .connect(NOW, None, at("10.0.0.2:80"), 1)

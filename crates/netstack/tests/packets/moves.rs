@@ -168,7 +168,7 @@ fn after_ms(ms: u64) -> Time {
 /// connection. The node probes the neighbour, whose answer counts.
 /// Promise 61.
 #[test]
-fn a_lie_about_a_neighbour_redirects_no_connection() {
+fn a_false_neighbour_claim_redirects_no_connection() {
     for v6 in [false, true] {
         for (name, claim) in claims(v6, OTHER) {
             let (mut node, connection) = open(v6);
@@ -201,7 +201,7 @@ fn a_lie_about_a_neighbour_redirects_no_connection() {
 /// False claims cause at most one question a second, and never remove a neighbour that answers.
 /// Promise 61.
 #[test]
-fn a_stream_of_lies_makes_one_question_a_second() {
+fn false_claims_cause_one_probe_per_second() {
     for v6 in [false, true] {
         let (mut node, connection) = open(v6);
         let lies = claims(v6, OTHER);
@@ -275,7 +275,7 @@ fn a_neighbour_that_has_moved_is_found() {
 /// connection, before its address expires.
 /// Promise 61.
 #[test]
-fn a_neighbour_that_moves_in_silence_is_found_by_timeouts() {
+fn a_silently_moved_neighbour_is_found_by_timeouts() {
     for v6 in [false, true] {
         let (mut node, connection) = open(v6);
         // The address is confirmed and valid for half a minute.

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The node gives up an address after three questions, a second apart, without an answer.
 /// Promise 61.
 #[test]
-fn what_waits_for_an_absent_neighbour_is_given_up() {
+fn packets_to_an_absent_neighbour_are_dropped() {
     for v6 in [false, true] {
         let mut node = node();
         let udp = node.stack.udp_bind(at(0, v6, 53), 0).expect("free");
@@ -57,7 +57,7 @@ fn what_waits_for_an_absent_neighbour_is_given_up() {
 /// RFC 826, RFC 4861: questions are answered, and unsolicited answers are ignored.
 /// Promise 61.
 #[test]
-fn neighbours_are_answered_and_not_believed_unasked() {
+fn neighbours_are_answered_but_unsolicited_claims_are_ignored() {
     let mut node = node();
     let mut arp = [MACS[1], MACS[0]].concat();
     arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

@@ -138,7 +138,7 @@ mod tests {
     /// RFC 9438, 4.3: with a small window and a short round trip the window is at least Reno's.
     /// Promise 58.
     #[test]
-    fn is_no_slower_than_reno_where_reno_is_fast() {
+    fn cubic_is_no_slower_than_reno_where_reno_is_fast() {
         let mut cubic = Cubic::default();
         let ssthresh = cubic.lost(20 * MSS, 20 * MSS, MSS, Time::ZERO);
         let windows = grow(&mut cubic, ssthresh, Duration::from_millis(2), 40);
@@ -150,7 +150,7 @@ mod tests {
     /// RFC 9438, 4.7: a flow that loses below its old window leaves more capacity to new flows.
     /// Promise 58.
     #[test]
-    fn converges_fast() {
+    fn a_loss_below_the_old_window_frees_capacity() {
         let mut cubic = Cubic::default();
         cubic.lost(100 * MSS, 100 * MSS, MSS, Time::ZERO);
         cubic.lost(80 * MSS, 80 * MSS, MSS, Time::ZERO);

@@ -231,7 +231,7 @@ mod tests {
     /// at once.
     /// Promise 58.
     #[test]
-    fn linuxs_rule_ends_it_at_the_ninth_sample() {
+    fn the_linux_rule_ends_slow_start_at_the_ninth_sample() {
         let (mut rounds, mut at) = (rounds(HyStart::Linux), 0);
         assert_eq!(round(&mut rounds, &mut at, [100; 10]), None);
         assert_eq!(round(&mut rounds, &mut at, [120; 10]), Some(9));

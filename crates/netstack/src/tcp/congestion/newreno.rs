@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grows_by_one_segment_a_window_and_halves() {
+    fn reno_grows_by_one_segment_per_window_and_halves() {
         let (mut cwnd, mut counted) = (10_000, 0);
         for _ in 0..10 {
             (cwnd, counted) = acknowledged(cwnd, counted, 1000, 1000);
