@@ -45,7 +45,7 @@ pub fn most_segments(info: &ConnectionInfo, least_segments: u32) -> u32 {
 
 /// Header fields of an outgoing TCP segment, and the offset of its TCP header in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct SegmentShape {
     tcp: usize,
     pub local: SocketAddr,
     pub remote: SocketAddr,
@@ -56,7 +56,7 @@ pub struct Shape {
 }
 
 /// Parses an outgoing packet; `None` if it is not a TCP segment.
-pub fn shape(packet: &[u8]) -> Option<Shape> {
+pub fn shape(packet: &[u8]) -> Option<SegmentShape> {
     let (tcp, source, destination) = match packet.first()? >> 4 {
         4 if packet.get(9) == Some(&6) => {
             let ip = |at: usize| -> Option<std::net::IpAddr> {
@@ -79,7 +79,7 @@ pub fn shape(packet: &[u8]) -> Option<Shape> {
         |at: usize| -> Option<u32> { Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?)) };
     let ports = word(0)?;
     let data = usize::from(header.get(12)? >> 4) * 4;
-    Some(Shape {
+    Some(SegmentShape {
         tcp,
         local: SocketAddr::new(source, (ports >> 16) as u16),
         remote: SocketAddr::new(destination, ports as u16),
@@ -91,7 +91,7 @@ pub fn shape(packet: &[u8]) -> Option<Shape> {
 }
 
 /// Sets or clears PSH and updates the checksum (RFC 1624).
-fn set_push(packet: &mut [u8], shape: &Shape, push: bool) {
+fn set_push(packet: &mut [u8], shape: &SegmentShape, push: bool) {
     let at = shape.tcp;
     let before = u16::from_be_bytes([packet[at + 12], packet[at + 13]]);
     let after = if push {
@@ -110,7 +110,7 @@ fn set_push(packet: &mut [u8], shape: &Shape, push: bool) {
 /// The burst being built.
 #[derive(Debug, Default)]
 pub struct Bursts {
-    last: Option<(Shape, Vec<u8>)>,
+    last: Option<(SegmentShape, Vec<u8>)>,
     segments: u32,
     /// The last segment also ends one of the sender's pieces.
     is_complete: bool,

@@ -76,7 +76,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn messages_lie_where_the_c_library_looks_for_them() {
+    fn messages_have_the_layout_of_the_c_library() {
         let messages = [message(1, 4), message(2, 12), message(3, 0)];
         let (mut bytes, cut) = lay_out(&messages, 1000);
         assert!(!cut);
@@ -104,7 +104,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn too_little_room_cuts_and_wrong_lengths_are_refused() {
+    fn short_buffers_truncate_and_wrong_lengths_are_rejected() {
         let messages = [message(1, 4), message(2, 4)];
         let (bytes, cut) = lay_out(&messages, 40);
         assert!(cut && parse(&bytes) == Ok(messages[..1].to_vec()));

@@ -162,11 +162,11 @@ unsafe fn patch(base: u64, mut entries: *const Dynamic, replacements: &[Replacem
     unsafe {
         while (*entries).tag != 0 {
             let entry = *entries;
-            if let Some(place) = usize::try_from(entry.tag)
+            if let Some(slot) = usize::try_from(entry.tag)
                 .ok()
                 .and_then(|t| found.get_mut(t))
             {
-                *place = entry.value;
+                *slot = entry.value;
             }
             entries = entries.add(1);
         }

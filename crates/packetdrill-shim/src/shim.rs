@@ -104,8 +104,8 @@ impl Shim {
             if !is_counted {
                 inner.waiting += 1;
                 is_counted = true;
-                let this = std::thread::current().id();
-                inner.limits.extend(limit.map(|limit| (this, limit)));
+                let thread_id = std::thread::current().id();
+                inner.limits.extend(limit.map(|limit| (thread_id, limit)));
             }
             inner.looked += 1;
             self.changed.notify_all();
@@ -115,10 +115,10 @@ impl Shim {
                 .unwrap_or_else(PoisonError::into_inner);
         };
         if is_counted {
-            let this = std::thread::current().id();
+            let thread_id = std::thread::current().id();
             inner.waiting -= 1;
-            inner.limits.retain(|(thread, _)| *thread != this);
-            inner.leaving.push(this);
+            inner.limits.retain(|(thread, _)| *thread != thread_id);
+            inner.leaving.push(thread_id);
         }
         self.notify(&mut inner);
         result
@@ -172,8 +172,8 @@ impl Shim {
         let mut inner = self.lock();
         let now = inner.host.now();
         inner.host.advance(now + Duration::from_micros(1));
-        let this = std::thread::current().id();
-        inner.leaving.retain(|thread| *thread != this);
+        let thread_id = std::thread::current().id();
+        inner.leaving.retain(|thread| *thread != thread_id);
         self.notify(&mut inner);
         now
     }

@@ -114,9 +114,9 @@ impl Sysctls {
 fn key(text: &str) -> Option<[u8; 16]> {
     let mut key = [0; 16];
     let mut words = text.split('-');
-    for place in key.chunks_exact_mut(4) {
+    for bytes in key.chunks_exact_mut(4) {
         let word = u32::from_str_radix(words.next()?, 16).ok()?;
-        place.copy_from_slice(&word.to_le_bytes());
+        bytes.copy_from_slice(&word.to_le_bytes());
     }
     words.next().is_none().then_some(key)
 }

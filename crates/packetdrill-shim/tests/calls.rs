@@ -246,7 +246,7 @@ fn the_error_queue_reports_zero_copy_and_timestamps() {
 }
 
 #[test]
-fn options_are_kept_and_those_out_of_range_refused() {
+fn options_are_stored_and_invalid_values_rejected() {
     time_limit(LIMIT, || {
         let player = Player::new("", false);
         let calls = player.calls;

@@ -117,7 +117,7 @@ fn ready(calls: Calls, file: c_int) -> i16 {
 
 /// Promise 62.
 #[test]
-fn a_udp_socket_takes_and_sends_datagrams() {
+fn a_udp_socket_receives_and_sends_datagrams() {
     time_limit(LIMIT, || {
         for v6 in [false, true] {
             let player = Player::new("", v6);
@@ -223,7 +223,7 @@ fn a_udp_socket_takes_and_sends_datagrams() {
 
 /// Promise 62.
 #[test]
-fn calls_that_are_not_a_datagrams_get_linuxs_error_numbers() {
+fn stream_calls_on_a_udp_socket_fail_as_on_linux() {
     time_limit(LIMIT, || {
         let player = Player::new("", false);
         let (calls, us, peer) = (player.calls, player.us, player.peer);

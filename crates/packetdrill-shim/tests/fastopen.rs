@@ -241,7 +241,7 @@ fn a_lost_syn_is_retransmitted_without_option_and_data() {
 
 /// Promise 62.
 #[test]
-fn where_the_sysctl_forbids_it_msg_fastopen_is_refused() {
+fn msg_fastopen_is_rejected_if_the_sysctl_forbids_it() {
     time_limit(LIMIT, || {
         let sysctls = Sysctls::new("off", &[("tcp_fastopen", "0\n")]);
         let player = Player::new(&sysctls.flags(), false);

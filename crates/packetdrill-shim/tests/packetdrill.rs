@@ -43,7 +43,7 @@ fn the_table_has_packetdrills_layout() {
 
 /// Promise 62.
 #[test]
-fn a_server_takes_and_sends_data_and_closes() {
+fn a_server_receives_sends_and_closes() {
     time_limit(LIMIT, || {
         for v6 in [false, true] {
             let mut player = Player::new("nonagle", v6);
@@ -385,7 +385,7 @@ fn a_connect_to_af_unspec_resets_the_socket() {
 
 /// Promise 62.
 #[test]
-fn a_socket_is_readable_when_enough_waits() {
+fn a_socket_is_readable_at_its_low_water_mark() {
     time_limit(LIMIT, || {
         let mut player = Player::new("nonagle", false);
         let calls = player.calls;
@@ -469,7 +469,7 @@ fn wrong_calls_get_linuxs_error_numbers() {
 
 /// Promise 62.
 #[test]
-fn settings_are_read_and_wrong_ones_are_named() {
+fn valid_settings_are_parsed_and_invalid_ones_named() {
     let none = CommandLine::default();
     let parse = |flags: &str| parse_flags(flags, none);
     let flags = "local=10.0.0.9/24, gateway=10.0.0.1,mtu=1400,nosack,newreno,window=65536";

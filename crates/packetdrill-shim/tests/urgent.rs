@@ -79,7 +79,7 @@ fn has_urgent(calls: Calls, file: c_int) -> bool {
 
 /// Promise 62.
 #[test]
-fn reading_stops_at_the_urgent_byte_which_is_read_apart() {
+fn reading_stops_at_the_urgent_byte() {
     time_limit(LIMIT, || {
         let (player, file) = open();
         let calls = player.calls;

@@ -102,12 +102,12 @@ pub unsafe fn sendfile(
 /// Reads from a file of the kernel.
 fn read_file(file: c_int, at: Option<off_t>, len: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0_u8; len];
-    let place = bytes.as_mut_ptr().cast();
+    let pointer = bytes.as_mut_ptr().cast();
     // SAFETY: the buffer and its length are valid.
     let read = unsafe {
         match at {
-            Some(at) => libc::pread(file, place, len, at),
-            None => libc::read(file, place, len),
+            Some(at) => libc::pread(file, pointer, len, at),
+            None => libc::read(file, pointer, len),
         }
     };
     bytes.truncate(Errno::result(read)? as usize);

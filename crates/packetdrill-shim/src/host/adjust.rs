@@ -49,13 +49,13 @@ impl Host {
             return;
         };
         let now = self.now;
-        if let Some(place) = self.connections.get_mut(&bits) {
+        if let Some(conn) = self.connections.get_mut(&bits) {
             let nagle = nagle && !settings.tcp.no_delay;
-            let written = place.out.written();
-            place.notices.stamping(settings.timestamping, written);
-            place.out.nagle = nagle;
-            let _ = self.stack.set_nagle(place.id, nagle);
-            let _ = self.stack.set_options(now, place.id, options);
+            let written = conn.out.written();
+            conn.notices.stamping(settings.timestamping, written);
+            conn.out.nagle = nagle;
+            let _ = self.stack.set_nagle(conn.id, nagle);
+            let _ = self.stack.set_options(now, conn.id, options);
             self.flush_corked(bits, settings.tcp.cork && !settings.tcp.no_delay);
             self.turn();
         }

@@ -76,7 +76,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn nstat_shows_what_has_grown_and_other_programs_stay() {
+    fn nstat_shows_grown_counters_and_other_programs_stay() {
         let mut host = host();
         assert_eq!(
             host.command("ip tcp_metrics flush all > /dev/null 2>&1"),

@@ -251,7 +251,7 @@ impl Connection {
             None => (0, most),
         };
         let mut bytes = Vec::new();
-        let mut done = 0;
+        let mut buffers_done = 0;
         let mut skip = skipped;
         for chunk in &self.received {
             let chunk = &buffers.read(*chunk)[skip.min(chunk.len as usize)..];
@@ -282,9 +282,9 @@ impl Connection {
             if chunk.len == 0 {
                 buffers.free(chunk.buffer);
                 self.received.pop_front();
-                done += 1;
+                buffers_done += 1;
             }
         }
-        Ok((bytes, done))
+        Ok((bytes, buffers_done))
     }
 }

@@ -104,11 +104,11 @@ pub(super) fn address_message(local: IpAddr) -> Control {
 ///
 /// # Errors
 /// `EOPNOTSUPP` for another type of message; `EINVAL` if it is too short.
-pub(super) fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
-    let mut asked = None;
+pub(super) fn requested_address(control: &[Control]) -> Result<Option<IpAddr>> {
+    let mut requested = None;
     for message in control {
         let data = message.data.as_slice();
-        asked = Some(match (message.level, message.kind) {
+        requested = Some(match (message.level, message.kind) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 let octets: [u8; 4] = *data
                     .get(4..)
@@ -123,5 +123,5 @@ pub(super) fn asked_address(control: &[Control]) -> Result<Option<IpAddr>> {
             _ => return Err(Errno::EOPNOTSUPP),
         });
     }
-    Ok(asked.filter(|ip| !ip.is_unspecified()))
+    Ok(requested.filter(|ip| !ip.is_unspecified()))
 }

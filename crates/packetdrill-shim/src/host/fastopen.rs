@@ -81,12 +81,12 @@ impl Host {
         }
         let taken = self.open_with_data(file, to, bytes)?;
         let settings = self.socket_of(file)?.settings.clone();
-        if let Ok(place) = self.connection_of(file)
+        if let Ok(conn) = self.connection_of(file)
             && taken > 0
         {
-            let end = place.out.written();
+            let end = conn.out.written();
             let zero_copy = flags.zero_copy && settings.zero_copy;
-            (place.notices).written(end, zero_copy, settings.timestamping);
+            (conn.notices).written(end, zero_copy, settings.timestamping);
         }
         if taken == 0 {
             return Err(Errno::EINPROGRESS);
@@ -97,12 +97,12 @@ impl Host {
     /// Queues the rest of a blocking write: the data that did not go with the SYN goes with the
     /// acknowledgement of the SYN-ACK. Returns how much it accepts.
     pub fn write_when_open(&mut self, file: i32, bytes: &[u8]) -> usize {
-        let Ok(place) = self.connection_of(file) else {
+        let Ok(conn) = self.connection_of(file) else {
             return 0;
         };
         let taken = bytes.len().min(MOST_WAITING_BYTES);
-        place.out.add(&bytes[..taken]);
-        place.out.push();
+        conn.out.add(&bytes[..taken]);
+        conn.out.push();
         taken
     }
 
@@ -111,11 +111,11 @@ impl Host {
     /// # Errors
     /// `ENOTCONN` without a connection.
     pub fn open_already(&mut self, file: i32) -> Result<Errno> {
-        let place = self.connection_of(file)?;
-        if let Some(error) = place.error.take() {
+        let conn = self.connection_of(file)?;
+        if let Some(error) = conn.error.take() {
             return Ok(error);
         }
-        Ok(match place.is_open {
+        Ok(match conn.is_open {
             true => Errno::EISCONN,
             false => Errno::EALREADY,
         })
@@ -151,13 +151,13 @@ impl Host {
         let local = self.stack.connection(id).map(|info| info.local);
         let local = local.ok_or(Errno::ENOBUFS)?;
         let bits = id.to_bits();
-        let mut place = Connection::new(id, local, to, now);
+        let mut conn = Connection::new(id, local, to, now);
         if taken > 0 {
-            place.out.skip(taken);
-            place.meter.syn_bytes = taken;
-            place.sent(chunk.buffer, taken);
+            conn.out.skip(taken);
+            conn.meter.syn_bytes = taken;
+            conn.sent(chunk.buffer, taken);
         }
-        self.connections.insert(bits, place);
+        self.connections.insert(bits, conn);
         let socket = self.socket_of(file)?;
         (socket.role, socket.local) = (Role::Connection(bits), Some(local));
         socket.deferred = None;
@@ -187,12 +187,12 @@ impl Host {
     /// connection, as in Linux.
     pub(super) fn own(&mut self, bits: u64) {
         let now = self.now;
-        let Some(place) = self.connections.get_mut(&bits) else {
+        let Some(conn) = self.connections.get_mut(&bits) else {
             return;
         };
-        if let Ok(window_bytes) = self.stack.accept(now, place.id, bits) {
-            place.opened(window_bytes);
-            place.is_ours = true;
+        if let Ok(window_bytes) = self.stack.accept(now, conn.id, bits) {
+            conn.opened(window_bytes);
+            conn.is_ours = true;
         }
     }
 
@@ -206,7 +206,7 @@ impl Host {
 
     /// Whether a socket's connection is being opened or has failed to open.
     pub fn is_connecting(&mut self, file: i32) -> bool {
-        self.connection_of(file).is_ok_and(|place| !place.is_open)
+        self.connection_of(file).is_ok_and(|conn| !conn.is_open)
     }
 
     /// Whether the sysctl permits TCP_FASTOPEN_CONNECT.

@@ -45,9 +45,9 @@ impl Host {
         let socket = self.socket_of(file)?;
         let listens = matches!(socket.role, Role::Listening { .. });
         let set = socket.settings.tcp.most_segment_bytes;
-        let place = self.connection_of(file).ok();
-        let pending = place.as_ref().map_or(0, |place| place.out.len());
-        let parts = place.map(|place| (place.id, place.meter.clone(), place.last_info));
+        let conn = self.connection_of(file).ok();
+        let pending = conn.as_ref().map_or(0, |conn| conn.out.len());
+        let parts = conn.map(|conn| (conn.id, conn.meter.clone(), conn.last_info));
         let found = parts.and_then(|(id, meter, last)| {
             // A connection that has ended keeps its last values.
             let closed = last.map(|info| ConnectionInfo {
@@ -82,9 +82,9 @@ impl Host {
         };
         let receive = number(self.option(file, libc::SOL_SOCKET, libc::SO_RCVBUF)?);
         let send = number(self.option(file, libc::SOL_SOCKET, libc::SO_SNDBUF)?);
-        let place = self.connection_of(file).ok();
-        let unread = place.as_ref().map_or(0, |place| place.unread_bytes());
-        let queued = place.map_or(0, |place| place.unacknowledged_bytes() + place.out.len());
+        let conn = self.connection_of(file).ok();
+        let unread = conn.as_ref().map_or(0, |conn| conn.unread_bytes());
+        let queued = conn.map_or(0, |conn| conn.unacknowledged_bytes() + conn.out.len());
         // Receive memory and limit, send memory and limit, forward allocation, write queue,
         // options, backlog, drops.
         let values = [unread, receive, 0, send, 0, queued, 0, 0, 0];
@@ -108,8 +108,8 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         if request == SIOCATMARK {
-            let place = self.connection_of(file);
-            return Ok(place.is_ok_and(|place| place.is_at_mark()).into());
+            let conn = self.connection_of(file);
+            return Ok(conn.is_ok_and(|conn| conn.is_at_mark()).into());
         }
         if let Role::Datagrams(datagrams) = &self.socket_of(file)?.role {
             // A datagram leaves at once, so none is ever queued.
@@ -119,13 +119,13 @@ impl Host {
                 _ => Err(Errno::EINVAL),
             };
         }
-        let place = self.connection_of(file).ok();
-        let (unread, mut queued, pending) = place.as_ref().map_or((0, 0, 0), |place| {
+        let conn = self.connection_of(file).ok();
+        let (unread, mut queued, pending) = conn.as_ref().map_or((0, 0, 0), |conn| {
             // The peer's FIN counts as a byte once nothing else is left to read (tcp_inq).
-            let unread = place.unread_bytes();
-            (unread, place.unacknowledged_bytes(), place.out.len())
+            let unread = conn.unread_bytes();
+            (unread, conn.unacknowledged_bytes(), conn.out.len())
         });
-        let id = place.map(|place| place.id);
+        let id = conn.map(|conn| conn.id);
         let info = id.and_then(|id| self.stack.connection(id));
         queued += pending;
         let waiting = info.map_or(0, |info| {

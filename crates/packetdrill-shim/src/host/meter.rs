@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_to_what_held_the_sender() {
+    fn time_counts_for_the_limit_of_the_sender() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let mut meter = Meter::new(at(0));
         meter.set_limit(SendLimit::ByWindow, at(10));

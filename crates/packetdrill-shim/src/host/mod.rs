@@ -255,7 +255,7 @@ impl Host {
         let corked = self
             .connections
             .values()
-            .filter_map(|place| place.out.corked_until);
+            .filter_map(|conn| conn.out.corked_until);
         corked.chain(self.stack.poll_at()).min()
     }
 
@@ -311,7 +311,7 @@ impl Host {
             Event::Recv {
                 connection, chunk, ..
             } => match self.connections.get_mut(&connection.to_bits()) {
-                Some(place) => place.received(chunk),
+                Some(conn) => conn.received(chunk),
                 None => self.buffers.free(chunk.buffer),
             },
             Event::UdpRecv {
@@ -328,15 +328,15 @@ impl Host {
                 ..
             } => {
                 let info = self.stack.connection(connection);
-                self.update(connection.to_bits(), |place| {
-                    place.opened(window_bytes);
+                self.update(connection.to_bits(), |conn| {
+                    conn.opened(window_bytes);
                     let acked = info.map_or(0, |info| info.acked_bytes.saturating_sub(1));
-                    place.meter.syn_bytes_acked = acked.min(place.meter.syn_bytes);
+                    conn.meter.syn_bytes_acked = acked.min(conn.meter.syn_bytes);
                 });
                 // A waiting write goes with the acknowledgement, unless data sent with the SYN must
                 // be retransmitted first.
-                let place = self.connections.get(&connection.to_bits());
-                if place.is_some_and(|place| place.meter.is_syn_acked_whole()) {
+                let conn = self.connections.get(&connection.to_bits());
+                if conn.is_some_and(|conn| conn.meter.is_syn_acked_whole()) {
                     self.feed(connection.to_bits(), false);
                 }
             }
@@ -345,8 +345,8 @@ impl Host {
                 ahead_bytes,
                 ..
             } => {
-                self.update(connection.to_bits(), |place| {
-                    place.urgent_announced(ahead_bytes);
+                self.update(connection.to_bits(), |conn| {
+                    conn.urgent_announced(ahead_bytes);
                 });
             }
             Event::PeerClosed { connection, .. } => {
@@ -359,16 +359,16 @@ impl Host {
                 ..
             } => {
                 let now = self.now;
-                if let Some(place) = self.connections.get_mut(&connection.to_bits()) {
-                    place.acknowledged(bytes, window_bytes, now, &mut self.buffers);
+                if let Some(conn) = self.connections.get_mut(&connection.to_bits()) {
+                    conn.acknowledged(bytes, window_bytes, now, &mut self.buffers);
                 }
             }
             Event::Dead {
                 connection, reason, ..
             } => {
                 let bits = connection.to_bits();
-                if let Some(place) = self.connections.get_mut(&bits) {
-                    place.ended(reason, &mut self.buffers);
+                if let Some(conn) = self.connections.get_mut(&bits) {
+                    conn.ended(reason, &mut self.buffers);
                 }
                 self.forget_if_over(bits);
             }
@@ -380,17 +380,17 @@ impl Host {
     }
 
     fn update(&mut self, bits: u64, what: impl FnOnce(&mut Connection)) {
-        if let Some(place) = self.connections.get_mut(&bits) {
-            what(place);
+        if let Some(conn) = self.connections.get_mut(&bits) {
+            what(conn);
         }
     }
 
     /// Drops a connection that has ended and that no file refers to.
     fn forget_if_over(&mut self, bits: u64) {
         if (self.connections.get(&bits)).is_some_and(Connection::is_over)
-            && let Some(mut place) = self.connections.remove(&bits)
+            && let Some(mut conn) = self.connections.remove(&bits)
         {
-            place.drop_received(&mut self.buffers);
+            conn.drop_received(&mut self.buffers);
         }
     }
 }

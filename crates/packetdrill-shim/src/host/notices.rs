@@ -202,8 +202,8 @@ impl Host {
     /// `EAGAIN` if the queue is empty.
     pub(super) fn next_notice(&mut self, file: i32, _most: usize) -> Result<Message> {
         let is_v6 = self.socket_of(file)?.is_v6;
-        let place = self.connection_of(file).map_err(|_| Errno::EAGAIN)?;
-        let report = place.notices.queue.pop_front().ok_or(Errno::EAGAIN)?;
+        let conn = self.connection_of(file).map_err(|_| Errno::EAGAIN)?;
+        let report = conn.notices.queue.pop_front().ok_or(Errno::EAGAIN)?;
         Ok(Message {
             control: report.messages(is_v6),
             is_error: true,

@@ -72,7 +72,7 @@ impl Host {
             libc::SO_ERROR => {
                 let before = socket.error.take();
                 let error = match self.connection_of(file) {
-                    Ok(place) => place.error.take(),
+                    Ok(conn) => conn.error.take(),
                     Err(_) => before,
                 };
                 error.map_or(0, |error| error as i32)
@@ -138,8 +138,8 @@ impl Host {
             syn_retries: config.syn_retries,
             segment_bytes: None,
         };
-        let place = self.connection_of(file).ok().map(|place| place.id);
-        let info = place.and_then(|id| self.stack.connection(id));
+        let conn = self.connection_of(file).ok().map(|conn| conn.id);
+        let info = conn.and_then(|id| self.stack.connection(id));
         let settings = &self.socket_of(file)?.settings;
         Ok(match name {
             TCP_INQ => settings.tells_queue.into(),
@@ -266,9 +266,9 @@ impl Host {
         if !self.socket_of(file)?.settings.tells_queue {
             return Ok(None);
         }
-        let place = self.connection_of(file)?;
+        let conn = self.connection_of(file)?;
         // Linux reports at least 1 until the end of the stream has been read.
-        let left = place.unread_bytes().max(place.peer_has_closed.into());
+        let left = conn.unread_bytes().max(conn.peer_has_closed.into());
         let left = i32::try_from(left).unwrap_or(i32::MAX);
         Ok(Some(Control {
             level: IPPROTO_TCP,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_bursts_are_known_until_they_are_acknowledged() {
+    fn burst_ends_are_remembered_until_acknowledged() {
         let mut pace = Pace::default();
         pace.burst_ended(2000);
         assert!(pace.ends_burst(2000) && !pace.ends_burst(1000));

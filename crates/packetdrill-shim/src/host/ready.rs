@@ -33,23 +33,23 @@ impl Host {
             }
             Role::Connection(bits) => bits,
         };
-        let place = self.connections.get(bits).ok_or(Errno::EBADF)?;
-        let ended = place.ended.is_some();
+        let conn = self.connections.get(bits).ok_or(Errno::EBADF)?;
+        let ended = conn.ended.is_some();
         let mut ready = 0;
         let mut add = |condition: bool, bit: i32| ready |= if condition { bit } else { 0 };
-        let no_more = place.peer_has_closed || place.shut_read || ended;
-        let enough = place.unread_bytes() >= socket.settings.least_readable_bytes();
+        let no_more = conn.peer_has_closed || conn.shut_read || ended;
+        let enough = conn.unread_bytes() >= socket.settings.least_readable_bytes();
         add(enough || no_more, libc::EPOLLIN);
         add(no_more, libc::EPOLLRDHUP);
-        add(place.has_urgent(), libc::EPOLLPRI);
-        let takes = place.is_open && self.is_writable(*bits, &socket.settings);
-        add(takes || place.shut_write || ended, libc::EPOLLOUT);
-        add(ended || (no_more && place.shut_write), libc::EPOLLHUP);
+        add(conn.has_urgent(), libc::EPOLLPRI);
+        let takes = conn.is_open && self.is_writable(*bits, &socket.settings);
+        add(takes || conn.shut_write || ended, libc::EPOLLOUT);
+        add(ended || (no_more && conn.shut_write), libc::EPOLLHUP);
         add(
-            place.error.is_some() || !place.notices.is_empty(),
+            conn.error.is_some() || !conn.notices.is_empty(),
             libc::EPOLLERR,
         );
-        Ok((with_aliases(ready), place.news))
+        Ok((with_aliases(ready), conn.news))
     }
 
     /// Events of one `poll` entry: those of `events` that are ready.

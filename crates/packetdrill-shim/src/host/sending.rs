@@ -201,18 +201,18 @@ impl Fill {
 
 impl Host {
     fn fill(&self, bits: u64, settings: &Settings) -> Fill {
-        let place = self.connections.get(&bits);
-        let pending = place.map_or(0, |place| place.out.len());
-        let info = place.and_then(|place| self.stack.connection(place.id));
+        let conn = self.connections.get(&bits);
+        let pending = conn.map_or(0, |conn| conn.out.len());
+        let info = conn.and_then(|conn| self.stack.connection(conn.id));
         let queue = info.map_or(0, |info| info.send_queue_bytes);
         let flight = info.map_or(0, |info| info.flight_bytes);
         let (usual, most) = (self.sysctls.as_ref())
             .and_then(|sysctls| sysctls.send_buffer_bytes())
             .unwrap_or(SEND_BUFFER_BYTES);
-        let grown = place.map_or(0, |place| place.out.grown).min(most);
-        let pieces = place.map_or(0, |place| {
+        let grown = conn.map_or(0, |conn| conn.out.grown).min(most);
+        let pieces = conn.map_or(0, |conn| {
             // Before the first write, the data sent with the SYN counts as a piece.
-            match place.out.piece {
+            match conn.out.piece {
                 0 => 1,
                 piece => (queue + pending).div_ceil(piece),
             }
@@ -252,14 +252,14 @@ impl Host {
             Role::Connection(bits) => bits,
             _ => return Err(Errno::EPIPE),
         };
-        let place = self.connections.get_mut(&bits).ok_or(Errno::EPIPE)?;
-        if let Some(error) = place.error.take() {
+        let conn = self.connections.get_mut(&bits).ok_or(Errno::EPIPE)?;
+        if let Some(error) = conn.error.take() {
             return Err(error);
         }
-        if place.shut_write || place.ended.is_some() {
+        if conn.shut_write || conn.ended.is_some() {
             return Err(Errno::EPIPE);
         }
-        if !place.is_open {
+        if !conn.is_open {
             return Err(Errno::EAGAIN);
         }
         if bytes.is_empty() {
@@ -267,7 +267,7 @@ impl Host {
         }
         let is_corked = flags.more || (settings.tcp.cork && !settings.tcp.no_delay);
         let waits = flags.waits() && !socket_is_nonblocking;
-        if waits && place.out.was_full && !self.is_writable(bits, &settings) {
+        if waits && conn.out.was_full && !self.is_writable(bits, &settings) {
             return Err(Errno::EAGAIN);
         }
         let mut taken = 0;
@@ -278,56 +278,56 @@ impl Host {
             }
             let now = (bytes.len() - taken).min(room as usize);
             let is_last = taken + now == bytes.len();
-            let Some(place) = self.connections.get_mut(&bits) else {
+            let Some(conn) = self.connections.get_mut(&bits) else {
                 break;
             };
-            place.out.add(&bytes[taken..taken + now]);
+            conn.out.add(&bytes[taken..taken + now]);
             taken += now;
             if is_last && flags.urgent {
-                place.out.urgent_end = Some(place.out.written);
+                conn.out.urgent_end = Some(conn.out.written);
             }
             if is_last && flags.end_of_record {
-                place.out.record_ends.push_back(place.out.written);
+                conn.out.record_ends.push_back(conn.out.written);
             }
             // Whole segments leave at once; the rest waits until everything is written.
-            place.out.is_corked = is_corked || !is_last;
+            conn.out.is_corked = is_corked || !is_last;
             if now == room as usize {
-                let end = place.out.written;
-                place.out.piece_ends.insert(end);
+                let end = conn.out.written;
+                conn.out.piece_ends.insert(end);
                 // Half a window without a push forces one (`forced_push`).
-                if end > place.out.pushed + u64::from(place.out.most_window / 2) {
-                    place.out.push();
+                if end > conn.out.pushed + u64::from(conn.out.most_window / 2) {
+                    conn.out.push();
                 }
             }
             if is_last && !flags.more {
-                place.out.push();
+                conn.out.push();
             }
             self.turn();
         }
-        let Some(place) = self.connections.get_mut(&bits) else {
+        let Some(conn) = self.connections.get_mut(&bits) else {
             return Err(Errno::EPIPE);
         };
-        place.out.is_corked = is_corked && taken == bytes.len();
-        place.out.was_full |= taken < bytes.len();
+        conn.out.is_corked = is_corked && taken == bytes.len();
+        conn.out.was_full |= taken < bytes.len();
         if taken == 0 {
             return Err(Errno::EAGAIN);
         }
         if !flags.more {
-            place.out.push();
+            conn.out.push();
         }
-        place.out.waits_for_ack = flags.more && settings.tcp.no_delay;
-        let (id, end) = (place.id, place.out.written);
+        conn.out.waits_for_ack = flags.more && settings.tcp.no_delay;
+        let (id, end) = (conn.id, conn.out.written);
         let zero_copy = flags.zero_copy && settings.zero_copy;
-        (place.notices).written(end, zero_copy, settings.timestamping);
+        (conn.notices).written(end, zero_copy, settings.timestamping);
         self.turn();
         // Data that was sent already is stamped with the present time.
         let not_sent = self.stack.connection(id).map_or(0, |info| {
             info.send_queue_bytes.saturating_sub(info.flight_bytes)
         });
         let now = self.now;
-        self.update(bits, |place| {
-            let pending = u64::from(not_sent) + u64::from(place.out.len());
-            place.notices.sent(end.saturating_sub(pending), now);
+        self.update(bits, |conn| {
+            let pending = u64::from(not_sent) + u64::from(conn.out.len());
+            conn.notices.sent(end.saturating_sub(pending), now);
         });
         Ok(taken)
     }
@@ -342,14 +342,14 @@ impl Host {
             File::Epoll(_) => None,
         });
         for (bits, settings) in sockets.collect::<Vec<_>>() {
-            let Some(place) = self
+            let Some(conn) = self
                 .connections
                 .get_mut(&bits)
-                .filter(|place| place.out.was_full)
+                .filter(|conn| conn.out.was_full)
             else {
                 continue;
             };
-            if let Some(info) = self.stack.connection(place.id)
+            if let Some(info) = self.stack.connection(conn.id)
                 && info.flight_bytes + info.mss_bytes <= info.cwnd_bytes
             {
                 // tcp_sndbuf_expand: twice the window, with the overhead of a buffer each, unless
@@ -357,12 +357,12 @@ impl Host {
                 let buffer = (info.mss_bytes + 640).next_power_of_two() + 256;
                 let segments = (info.cwnd_bytes / info.mss_bytes.max(1)).max(10);
                 let grown = buffer.saturating_mul(segments).saturating_mul(2);
-                place.out.grown = place.out.grown.max(grown);
+                conn.out.grown = conn.out.grown.max(grown);
             }
             if self.is_writable(bits, &settings) {
-                self.update(bits, |place| {
-                    place.out.was_full = false;
-                    place.news += 1;
+                self.update(bits, |conn| {
+                    conn.out.was_full = false;
+                    conn.news += 1;
                 });
             }
         }
@@ -371,22 +371,22 @@ impl Host {
     /// Number of bytes that may be added now.
     fn room(&mut self, bits: u64, settings: &Settings) -> u32 {
         let fill = self.fill(bits, settings);
-        let Some(place) = self.connections.get_mut(&bits) else {
+        let Some(conn) = self.connections.get_mut(&bits) else {
             return 0;
         };
-        let Some(info) = self.stack.connection(place.id) else {
+        let Some(info) = self.stack.connection(conn.id) else {
             return 0;
         };
-        let piece = place
+        let piece = conn
             .out
             .piece_bytes(info.peer_window_bytes, info.mss_bytes.max(1));
         // The last piece, if it is not sent and no record ends there.
         let begun = fill.not_sent % piece;
-        let at_record_end = place.out.record_ends.back() == Some(&place.out.written);
+        let at_record_end = conn.out.record_ends.back() == Some(&conn.out.written);
         if begun > 0 && !at_record_end {
             // More data joins the piece, so it does not end here.
-            let end = place.out.written;
-            place.out.piece_ends.remove(&end);
+            let end = conn.out.written;
+            conn.out.piece_ends.remove(&end);
             return piece - begun;
         }
         if fill.has_room() { piece } else { 0 }
@@ -395,7 +395,7 @@ impl Host {
     /// Feeds the stack from every connection. Returns whether there was any data.
     pub(super) fn feed_all(&mut self) -> bool {
         let waiting: Vec<u64> = (self.connections.iter())
-            .filter(|(_, place)| place.out.len() > 0)
+            .filter(|(_, conn)| conn.out.len() > 0)
             .map(|(bits, _)| *bits)
             .collect();
         let mut any = false;
@@ -408,26 +408,27 @@ impl Host {
     /// Feeds the stack with the data that is ready to leave; `all` includes an incomplete segment.
     pub(super) fn feed(&mut self, bits: u64, all: bool) -> bool {
         let now = self.now;
-        let Some(place) = self.connections.get_mut(&bits) else {
+        let Some(conn) = self.connections.get_mut(&bits) else {
             return false;
         };
-        let Some(info) = self.stack.connection(place.id) else {
+        let Some(info) = self.stack.connection(conn.id) else {
             return false;
         };
-        if !place.is_open {
+        if !conn.is_open {
             return false;
         }
-        let out = &mut place.out;
-        let given = out.written - out.bytes.len() as u64;
+        let out = &mut conn.out;
+        let passed_to_stack = out.written - out.bytes.len() as u64;
         let not_sent = info.send_queue_bytes.saturating_sub(info.flight_bytes);
         let mut len = out.len();
         // One record at a time: the next follows when this one has been sent.
-        out.record_ends.retain(|end| *end > given || not_sent > 0);
+        out.record_ends
+            .retain(|end| *end > passed_to_stack || not_sent > 0);
         if let Some(end) = out.record_ends.front() {
-            if *end <= given {
+            if *end <= passed_to_stack {
                 return false;
             }
-            len = len.min((end - given) as u32);
+            len = len.min((end - passed_to_stack) as u32);
         }
         let ends_record = len < out.len() || out.record_ends.front().is_some();
         if out.is_corked && !all && !ends_record {
@@ -442,28 +443,28 @@ impl Host {
             return false;
         }
         // Urgent data ends with the data that the stack gets now.
-        let urgent_end = out.urgent_end.filter(|end| *end > given);
+        let urgent_end = out.urgent_end.filter(|end| *end > passed_to_stack);
         if let Some(end) = urgent_end {
-            len = len.min((end - given) as u32);
+            len = len.min((end - passed_to_stack) as u32);
         }
-        let is_urgent = urgent_end == Some(given + u64::from(len));
+        let is_urgent = urgent_end == Some(passed_to_stack + u64::from(len));
         // Only the last record waits for more data.
         let nagle = out.nagle && len == out.len();
         let bytes: Vec<u8> = out.bytes.iter().copied().take(len as usize).collect();
         let chunk = self.buffers.data(&bytes);
-        let _ = self.stack.set_nagle(place.id, nagle);
+        let _ = self.stack.set_nagle(conn.id, nagle);
         let taken = if is_urgent {
-            self.stack.send_urgent(now, place.id, &[chunk])
+            self.stack.send_urgent(now, conn.id, &[chunk])
         } else {
-            self.stack.sendv(now, place.id, &[chunk])
+            self.stack.sendv(now, conn.id, &[chunk])
         };
         let taken = taken.unwrap_or(0);
         if taken == 0 {
             self.buffers.free(chunk.buffer);
             return false;
         }
-        place.sent(chunk.buffer, taken);
-        let out = &mut place.out;
+        conn.sent(chunk.buffer, taken);
+        let out = &mut conn.out;
         out.bytes.drain(..taken as usize);
         if out.bytes.is_empty() {
             out.corked_until = None;
@@ -473,10 +474,10 @@ impl Host {
 
     /// Sends an incomplete segment, because the socket is closed.
     pub(super) fn flush_all(&mut self, bits: u64) {
-        if let Some(place) = self.connections.get_mut(&bits) {
-            place.out.is_corked = false;
-            place.out.corked_until = None;
-            place.out.push();
+        if let Some(conn) = self.connections.get_mut(&bits) {
+            conn.out.is_corked = false;
+            conn.out.corked_until = None;
+            conn.out.push();
         }
         self.turn();
         while self.feed(bits, true) {
@@ -486,12 +487,12 @@ impl Host {
 
     /// Applies a change of TCP_CORK or TCP_NODELAY.
     pub(super) fn flush_corked(&mut self, bits: u64, is_corked: bool) {
-        if let Some(place) = self.connections.get_mut(&bits)
-            && place.out.is_corked
+        if let Some(conn) = self.connections.get_mut(&bits)
+            && conn.out.is_corked
             && !is_corked
         {
-            place.out.is_corked = false;
-            place.out.corked_until = None;
+            conn.out.is_corked = false;
+            conn.out.corked_until = None;
         }
     }
 
@@ -499,14 +500,14 @@ impl Host {
     pub(super) fn uncork_due(&mut self) {
         let now = self.now;
         let due: Vec<u64> = (self.connections.iter())
-            .filter(|(_, place)| place.out.corked_until.is_some_and(|until| until <= now))
+            .filter(|(_, conn)| conn.out.corked_until.is_some_and(|until| until <= now))
             .map(|(bits, _)| *bits)
             .collect();
         for bits in due {
-            if let Some(place) = self.connections.get_mut(&bits) {
-                place.out.corked_until = None;
-                place.out.is_corked = false;
-                place.out.push();
+            if let Some(conn) = self.connections.get_mut(&bits) {
+                conn.out.corked_until = None;
+                conn.out.is_corked = false;
+                conn.out.push();
             }
             self.feed(bits, true);
         }
@@ -514,13 +515,12 @@ impl Host {
 
     /// Whether fewer than `most` bytes are readable and more may arrive.
     pub fn is_short_of(&mut self, file: i32, most: usize) -> bool {
-        self.connection_of(file)
-            .is_ok_and(|place: &mut Connection| {
-                (place.unread_bytes() as usize) < most
-                    && !place.peer_has_closed
-                    && !place.shut_read
-                    && place.ended.is_none()
-            })
+        self.connection_of(file).is_ok_and(|conn: &mut Connection| {
+            (conn.unread_bytes() as usize) < most
+                && !conn.peer_has_closed
+                && !conn.shut_read
+                && conn.ended.is_none()
+        })
     }
 
     /// Reads data for a pipe.
@@ -532,7 +532,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         // A pipe gets no urgent data (tcp_read_sock).
-        let stops = |place: &mut Connection| place.is_at_mark() && place.unread_bytes() > 0;
+        let stops = |conn: &mut Connection| conn.is_at_mark() && conn.unread_bytes() > 0;
         if self.connection_of(file).is_ok_and(stops) {
             return Ok(Vec::new());
         }
@@ -545,7 +545,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_that_are_not_done_are_refused() {
+    fn unsupported_flags_are_rejected() {
         assert_eq!(Flags::from_bits(0), Ok(Flags::default()));
         assert!(Flags::from_bits(libc::MSG_EOR).is_ok_and(|flags| flags.end_of_record));
         assert!(Flags::from_bits(libc::MSG_DONTWAIT).is_ok_and(|flags| !flags.waits()));

@@ -134,7 +134,7 @@ impl Host {
             _ => return Err(Errno::EINVAL),
         };
         let bits = waiting.pop_front().ok_or(Errno::EAGAIN)?;
-        let is_ours = (self.connections.get(&bits)).is_some_and(|place| place.is_ours);
+        let is_ours = (self.connections.get(&bits)).is_some_and(|conn| conn.is_ours);
         let accepted = match is_ours {
             true => None,
             false => (self.stack)
@@ -142,12 +142,12 @@ impl Host {
                 .ok(),
         };
         // A connection that was reset meanwhile is accepted as well; its first call fails.
-        let place = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
+        let conn = self.connections.get_mut(&bits).ok_or(Errno::ECONNABORTED)?;
         if let Some(window_bytes) = accepted {
-            place.opened(window_bytes);
+            conn.opened(window_bytes);
         }
-        place.connect_is_over = true;
-        let (local, remote) = (place.local, place.remote);
+        conn.connect_is_over = true;
+        let (local, remote) = (conn.local, conn.remote);
         let role = Role::Connection(bits);
         let file = self.add_file(File::Socket(Socket {
             settings,
@@ -171,16 +171,16 @@ impl Host {
             Role::Listening { .. } => return Err(Errno::EISCONN),
             Role::Datagrams(_) => return self.connect_datagrams(file, remote),
             Role::Connection(_) => {
-                let place = self.connection_of(file)?;
-                if let Some(error) = place.error.take() {
+                let conn = self.connection_of(file)?;
+                if let Some(error) = conn.error.take() {
                     return Err(error);
                 }
-                return match (place.ended, place.is_open) {
+                return match (conn.ended, conn.is_open) {
                     (Some(_), _) => Err(Errno::ECONNABORTED),
                     (None, false) => Err(Errno::EALREADY),
-                    (None, true) if place.connect_is_over => Err(Errno::EISCONN),
+                    (None, true) if conn.connect_is_over => Err(Errno::EISCONN),
                     (None, true) => {
-                        place.connect_is_over = true;
+                        conn.connect_is_over = true;
                         Ok(())
                     }
                 };
@@ -240,10 +240,10 @@ impl Host {
             .settings
             .stored_value(libc::SOL_SOCKET, libc::SO_OOBINLINE)
             != 0;
-        let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
-        let from = place.read_to;
-        let (bytes, done) = place.read(most, peek, inline, &mut self.buffers)?;
-        let (id, taken) = (place.id, place.read_to - from);
+        let conn = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
+        let from = conn.read_to;
+        let (bytes, done) = conn.read(most, peek, inline, &mut self.buffers)?;
+        let (id, taken) = (conn.id, conn.read_to - from);
         if taken > 0 {
             // A connection that has ended has no window.
             let _ = self.stack.recv_done(self.now, id, taken as u32, done);
@@ -268,12 +268,12 @@ impl Host {
             Role::Datagrams(_) => return Err(Errno::EOPNOTSUPP),
             _ => return Err(Errno::EINVAL),
         };
-        let place = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
+        let conn = self.connections.get_mut(&bits).ok_or(Errno::ENOTCONN)?;
         if inline {
             return Err(Errno::EINVAL);
         }
-        let mut bytes = match place.take_urgent(peek, &self.buffers) {
-            Err(Errno::EAGAIN) if place.shut_read || place.ended.is_some() => Vec::new(),
+        let mut bytes = match conn.take_urgent(peek, &self.buffers) {
+            Err(Errno::EAGAIN) if conn.shut_read || conn.ended.is_some() => Vec::new(),
             byte => vec![byte?],
         };
         bytes.truncate(most);
@@ -303,15 +303,15 @@ impl Host {
                 false => Ok(()),
             };
         }
-        let place = self.connection_of(file)?;
-        if !place.is_open || place.ended.is_some() {
+        let conn = self.connection_of(file)?;
+        if !conn.is_open || conn.ended.is_some() {
             return Err(Errno::ENOTCONN);
         }
-        place.shut_read |= read;
-        let send_fin = write && !place.shut_write;
-        place.shut_write |= write;
-        place.news += 1;
-        let id = place.id;
+        conn.shut_read |= read;
+        let send_fin = write && !conn.shut_write;
+        conn.shut_write |= write;
+        conn.news += 1;
+        let id = conn.id;
         if send_fin {
             if let Role::Connection(bits) = self.socket_of(file)?.role {
                 self.flush_all(bits);
@@ -347,14 +347,14 @@ impl Host {
                 if !socket.settings.close_resets {
                     self.flush_all(bits);
                 }
-                if let Some(place) = self.connections.get(&bits)
-                    && place.ended.is_none()
+                if let Some(conn) = self.connections.get(&bits)
+                    && conn.ended.is_none()
                 {
                     // The connection has not ended, so the stack knows it.
-                    let _ = if socket.settings.close_resets || place.unread_bytes() > 0 {
-                        self.stack.abort(now, place.id)
+                    let _ = if socket.settings.close_resets || conn.unread_bytes() > 0 {
+                        self.stack.abort(now, conn.id)
                     } else {
-                        self.stack.close(now, place.id)
+                        self.stack.close(now, conn.id)
                     };
                 }
                 self.orphan(bits);
@@ -382,8 +382,8 @@ impl Host {
         match std::mem::replace(&mut socket.role, Role::Fresh) {
             Role::Listening { id, waiting, .. } => self.stop_listening(id, waiting),
             Role::Connection(bits) => {
-                let place = self.connections.get(&bits);
-                if let Some(id) = place.filter(|place| place.ended.is_none()).map(|it| it.id) {
+                let conn = self.connections.get(&bits);
+                if let Some(id) = conn.filter(|conn| conn.ended.is_none()).map(|it| it.id) {
                     self.socket_of(file)?.error = Some(Errno::ECONNRESET);
                     // The connection has not ended, so the stack knows it.
                     let _ = self.stack.abort(now, id);
@@ -401,12 +401,12 @@ impl Host {
         let now = self.now;
         self.stack.unlisten(now, id);
         for bits in waiting {
-            if let Some(place) = self.connections.get(&bits)
-                && place.is_ours
-                && place.ended.is_none()
+            if let Some(conn) = self.connections.get(&bits)
+                && conn.is_ours
+                && conn.ended.is_none()
             {
                 // The connection has not ended, so the stack knows it.
-                let _ = self.stack.abort(now, place.id);
+                let _ = self.stack.abort(now, conn.id);
             }
             self.orphan(bits);
         }
@@ -446,7 +446,7 @@ impl Host {
     }
 
     fn orphan(&mut self, bits: u64) {
-        self.update(bits, |place| place.is_orphan = true);
+        self.update(bits, |conn| conn.is_orphan = true);
         self.forget_if_over(bits);
     }
 }

@@ -1,6 +1,6 @@
 //! System calls on UDP sockets.
 
-use super::datagrams::{Arrival, Datagrams, Message, address_message, asked_address};
+use super::datagrams::{Arrival, Datagrams, Message, address_message, requested_address};
 use super::errors::{Result, bind_failure, send_failure};
 use super::sending::Flags;
 use super::{Host, Role};
@@ -88,7 +88,7 @@ impl Host {
         if to.is_ipv6() && !is_v6 {
             return Err(Errno::EAFNOSUPPORT);
         }
-        let from = asked_address(control)?;
+        let from = requested_address(control)?;
         let id = self.bound(file, to)?;
         let chunk = self.buffers.data(bytes);
         let BufferId(token) = chunk.buffer;
@@ -105,9 +105,9 @@ impl Host {
     pub(super) fn datagram_sent(&mut self, file: i32, buffer: BufferId) {
         if let Ok(datagrams) = self.datagrams_of(file) {
             // The buffer may belong to a closed socket that had the same number.
-            let place = datagrams.sending.iter().position(|other| *other == buffer);
-            if let Some(place) = place {
-                datagrams.sending.remove(place);
+            let index = datagrams.sending.iter().position(|other| *other == buffer);
+            if let Some(index) = index {
+                datagrams.sending.remove(index);
                 self.buffers.free(buffer);
             }
         }
@@ -121,10 +121,10 @@ impl Host {
         remote: SocketAddr,
         local: IpAddr,
     ) {
-        let place = self.datagrams_of(file).ok();
-        match place.filter(|place| place.remote.is_none_or(|peer| peer == remote)) {
-            Some(place) => {
-                place.arrive(Arrival {
+        let socket = self.datagrams_of(file).ok();
+        match socket.filter(|socket| socket.remote.is_none_or(|peer| peer == remote)) {
+            Some(socket) => {
+                socket.arrive(Arrival {
                     chunk,
                     remote,
                     local,
