@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_as_they_were() {
+    fn messages_decode_to_the_encoded_value() {
         let at = |text: &str| text.parse().expect("an address");
         for message in [
             AcceptMessage::Connection {

@@ -219,12 +219,12 @@ mod tests {
         let mut used = 0;
         // SAFETY: memory of ours.
         unsafe {
-            let place = control.as_mut_ptr().cast();
+            let pointer = control.as_mut_ptr().cast();
             let kind = (libc::SOL_UDP, libc::UDP_SEGMENT);
-            assert!(put(place, 32, &mut used, kind, 1400_u16));
+            assert!(put(pointer, 32, &mut used, kind, 1400_u16));
             assert_eq!(read(&message(&mut control)), Err(Errno::EINVAL));
             for len in [1000, 33, usize::MAX, 1, 0] {
-                place.cast::<usize>().write(len);
+                pointer.cast::<usize>().write(len);
                 let info = read(&message(&mut control));
                 assert_eq!(info, Err(Errno::EINVAL), "{len}");
             }

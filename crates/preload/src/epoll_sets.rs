@@ -128,7 +128,7 @@ mod tests {
 
     /// Promise 52.
     #[test]
-    fn lines_of_other_descriptors_and_other_files_are_not_taken() {
+    fn lines_of_other_descriptors_and_files_are_ignored() {
         let text = "pos:\t0\nflags:\t02\nmnt_id:\t15\n\
             tfd:        7 events:       19 data:                7  pos:0 ino:1 sdev:8\n\
             tfd: 8 events: zz data: 1\ntfd: 7\n";

@@ -80,7 +80,7 @@ mod tests {
 
     /// Promise 53.
     #[test]
-    fn headings_come_back_as_they_were_and_others_are_none() {
+    fn headings_decode_to_the_encoded_value() {
         let heading = Heading {
             remote: "[fd00::1]:65535".parse().expect("an address"),
             local: "10.0.0.9".parse().expect("an address"),

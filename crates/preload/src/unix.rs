@@ -48,14 +48,14 @@ pub fn adopt(from: RawFd, end: &OwnedFd) -> [i32; 2] {
     }
     let option = |name| real::int_option(from, libc::SOL_SOCKET, name).unwrap_or(0);
     let locks = option(SO_BUF_LOCK);
-    let asked = |bit: libc::c_int, name| match locks & bit {
+    let requested_bytes = |bit: libc::c_int, name| match locks & bit {
         0 => 0,
         // The kernel returns twice the size that was set.
         _ => option(name) / 2,
     };
     let sizes = [
-        asked(SEND_LOCK, libc::SO_SNDBUF),
-        asked(RECEIVE_LOCK, libc::SO_RCVBUF),
+        requested_bytes(SEND_LOCK, libc::SO_SNDBUF),
+        requested_bytes(RECEIVE_LOCK, libc::SO_RCVBUF),
     ];
     set_buffers(end, sizes);
     sizes

@@ -14,7 +14,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn a_program_without_a_dataplane_is_as_before() {
+fn a_program_without_a_dataplane_is_unaffected() {
     let script = "import os, socket, sys\n\
         a, b = socket.socketpair()\n\
         a.sendall(b'x'); assert b.recv(1) == b'x'\n\

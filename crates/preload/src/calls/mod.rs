@@ -80,7 +80,7 @@ pub fn any(is_v6: bool) -> IpAddr {
 fn kernel_name(fd: RawFd) -> Result<SocketAddr> {
     let mut storage = std::mem::MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    let place = storage.as_mut_ptr().cast();
-    Errno::result(crate::real::getsockname(fd, place, &raw mut len))?;
-    cofferdam_bsd::read_address(place, len)
+    let pointer = storage.as_mut_ptr().cast();
+    Errno::result(crate::real::getsockname(fd, pointer, &raw mut len))?;
+    cofferdam_bsd::read_address(pointer, len)
 }

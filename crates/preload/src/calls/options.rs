@@ -24,8 +24,8 @@ pub fn resets_at_close(fd: RawFd) -> bool {
         l_linger: 0,
     };
     let mut len = size_of::<libc::linger>() as socklen_t;
-    let place = (&raw mut linger).cast();
-    let got = real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, place, &raw mut len);
+    let pointer = (&raw mut linger).cast();
+    let got = real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, pointer, &raw mut len);
     got == 0 && linger.l_onoff != 0 && linger.l_linger == 0
 }
 
@@ -36,8 +36,8 @@ pub fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
         tv_usec: 0,
     };
     let mut len = size_of::<libc::timeval>() as socklen_t;
-    let place = (&raw mut time).cast();
-    let got = real::getsockopt(fd, libc::SOL_SOCKET, name, place, &raw mut len);
+    let pointer = (&raw mut time).cast();
+    let got = real::getsockopt(fd, libc::SOL_SOCKET, name, pointer, &raw mut len);
     let limit = wait::duration_of(time)?;
     (got == 0 && !limit.is_zero()).then_some(limit)
 }
@@ -88,8 +88,8 @@ fn of_the_dataplane(fd: c_int) -> Option<Sock> {
 /// Current state of a connection, if it is open and belongs to this process.
 fn info(connected: &ConnectionState) -> Option<ConnectionInfo> {
     let name = connected.name();
-    let asked = process::with_pump(|pump| pump.ask_info(name)).flatten()?;
-    wait::for_answer(ANSWER_PATIENCE, |pump| pump.info(name, asked)).ok()?
+    let query = process::with_pump(|pump| pump.ask_info(name)).flatten()?;
+    wait::for_answer(ANSWER_PATIENCE, |pump| pump.info(name, query)).ok()?
 }
 
 /// Contents of TCP_INFO.
@@ -357,8 +357,8 @@ fn keep_buffer(kind: &Kind, name: c_int, bytes: c_int) {
     match kind {
         Kind::Bound(_) | Kind::Udp(_) => {}
         Kind::Listener(listening) => {
-            let place = usize::from(name == libc::SO_RCVBUF);
-            if let Some(stored) = listening.buffers_bytes.get(place) {
+            let index = usize::from(name == libc::SO_RCVBUF);
+            if let Some(stored) = listening.buffers_bytes.get(index) {
                 stored.store(bytes, Ordering::Relaxed);
             }
         }

@@ -113,11 +113,11 @@ unsafe fn wait_for(
         return Err(Errno::ENOSYS);
     }
     // SAFETY: as the caller guarantees.
-    let asked = unsafe { Copies::of(sets, count) };
-    let fds = asked.polled(count).ok_or(Errno::ENOSYS)?;
-    let mut found = Copies(asked.0);
+    let requested = unsafe { Copies::of(sets, count) };
+    let fds = requested.polled(count).ok_or(Errno::ENOSYS)?;
+    let mut found = Copies(requested.0);
     let look = || {
-        found = Copies(asked.0);
+        found = Copies(requested.0);
         // Signal handlers run during the wait, not here.
         real::pselect(count, found.places(), &mut { wait::NOW }, std::ptr::null())
     };

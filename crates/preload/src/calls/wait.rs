@@ -328,8 +328,8 @@ pub unsafe extern "C" fn epoll_ctl(
     if what == libc::EPOLL_CTL_ADD {
         epoll_sets::is_added(fd);
     }
-    let done = real::epoll_ctl(set, what, fd, event);
-    if done == 0
+    let result = real::epoll_ctl(set, what, fd, event);
+    if result == 0
         && table::may_be_connection(fd)
         && let Some(_inside) = Inside::enter()
         && let Some((connected, _)) = table::connection(fd)
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn epoll_ctl(
         let registration = registration.map(|event| (event.events, event.u64));
         connected.record_registration(table::set(set), registration);
     }
-    done
+    result
 }
 
 /// Poll entry for a readable descriptor.
@@ -473,13 +473,13 @@ fn is_over(bell: &pollfd) -> bool {
 
 /// Waits for one descriptor. The caller is already inside.
 pub fn for_one(fd: RawFd, events: i16, limit: Option<Duration>) -> Result<c_int> {
-    let mut one = pollfd {
+    let mut entry = pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: the entry is a local variable.
-    unsafe { poll_at(&raw mut one, 1, limit, std::ptr::null()) }
+    unsafe { poll_at(&raw mut entry, 1, limit, std::ptr::null()) }
 }
 
 #[cfg(test)]

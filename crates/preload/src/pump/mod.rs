@@ -16,7 +16,7 @@ mod udp;
 pub use lead::{Home, Rest};
 pub use listener::Source;
 pub use slots::Name;
-pub use udp::{BindOutcome, Reuse, Sending};
+pub use udp::{BindOutcome, Reuse, SendOutcome};
 
 use crate::accept_message::AcceptMessage;
 use crate::errors::of_ending;
@@ -440,7 +440,7 @@ impl Pump {
         self.udp_flush();
         let began = Instant::now();
         let until = began + EXIT_PATIENCE;
-        let mut asked = false;
+        let mut has_asked = false;
         loop {
             self.process_all();
             let has_sent = self.udp_is_finished() || began.elapsed() >= DATAGRAM_PATIENCE;
@@ -451,7 +451,8 @@ impl Pump {
             let mut left = names
                 .iter()
                 .filter_map(|name| conns.get_mut(*name).map(|c| c.is_finished(session)));
-            if left.all(|finished| finished) && has_sent && !std::mem::replace(&mut asked, true) {
+            if left.all(|finished| finished) && has_sent && !std::mem::replace(&mut has_asked, true)
+            {
                 // The timer expires when the earlier calls are done.
                 session.timer(Duration::ZERO, FAREWELL);
             }

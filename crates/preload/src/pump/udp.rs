@@ -59,17 +59,17 @@ pub enum BindOutcome {
     Pending(BoundAddress),
 }
 
-/// Way of a datagram.
+/// Result of passing a datagram to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sending {
+pub enum SendOutcome {
     /// The session has accepted it.
     Done,
-    /// The kernel sends it, from this socket.
+    /// The kernel must send it, from this socket.
     Kernel(RawFd),
-    /// Through the pair, behind this heading.
+    /// The pair must carry it, behind this heading.
     Pair(Heading),
     /// The socket has no address yet from which it reaches this one.
-    Unplaced(IpAddr),
+    NeedsAddress(IpAddr),
 }
 
 /// Number of the loopback device, in every network namespace.

@@ -56,12 +56,12 @@ fn enter(found: &UdpSocket, remote: SocketAddr, at: (*const sockaddr, socklen_t)
         return Err(Errno::EOPNOTSUPP);
     };
     let name = found.shown.name();
-    let way = process::with_pump(|pump| pump.udp_peer_for(name, remote)).flatten();
-    let way = way.ok_or(Errno::ENETDOWN)?;
-    if way.is_kernels {
+    let peer = process::with_pump(|pump| pump.udp_peer_for(name, remote)).flatten();
+    let peer = peer.ok_or(Errno::ENETDOWN)?;
+    if peer.is_kernels {
         Errno::result(real::connect(kernel, at.0, at.1))?;
         let local = crate::calls::kernel_name(kernel)?.ip();
-        set_peer(found, Some(Peer { local, ..way }));
+        set_peer(found, Some(Peer { local, ..peer }));
         return Ok(());
     }
     let (is_own, is_reached, is_placed) = process::attached(|pump| {
@@ -80,7 +80,7 @@ fn enter(found: &UdpSocket, remote: SocketAddr, at: (*const sockaddr, socklen_t)
     if !is_placed {
         give_address(found, remote.ip())?;
     }
-    set_peer(found, Some(way));
+    set_peer(found, Some(peer));
     Ok(())
 }
 

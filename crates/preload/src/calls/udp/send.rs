@@ -7,7 +7,7 @@ use crate::control;
 use crate::heading::{self, Heading};
 use crate::inside;
 use crate::process;
-use crate::pump::Sending;
+use crate::pump::SendOutcome;
 use crate::real;
 use cofferdam_bsd::{Result, parse_address};
 use libc::{c_int, c_void, iovec, msghdr, sockaddr, socklen_t, ssize_t};
@@ -89,38 +89,40 @@ unsafe fn send_from(
         false => unsafe { control::read(&own) }?.source,
     };
     let len = message.parts.iter().map(|part| part.len()).sum::<usize>() as ssize_t;
-    match way(found, message.parts, to, source)? {
-        Sending::Done => Ok(len),
-        Sending::Kernel(kernel) => {
+    match try_session(found, message.parts, to, source)? {
+        SendOutcome::Done => Ok(len),
+        SendOutcome::Kernel(kernel) => {
             (own.msg_name, own.msg_namelen) = (message.to.0.cast_mut().cast(), message.to.1);
             own.msg_iov = message.parts.as_ptr().cast_mut().cast();
             own.msg_iovlen = message.parts.len();
             Errno::result(real::sendmsg(kernel, &raw const own, flags))
         }
-        Sending::Pair(heading) => match through_pair(found.fd, &heading, message.parts, flags) {
-            Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                let found = take_over(found)?;
-                // SAFETY: as the caller guarantees.
-                unsafe { send_from(&found, to, message) }
+        SendOutcome::Pair(heading) => {
+            match through_pair(found.fd, &heading, message.parts, flags) {
+                Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                    let found = take_over(found)?;
+                    // SAFETY: as the caller guarantees.
+                    unsafe { send_from(&found, to, message) }
+                }
+                sent => sent,
             }
-            sent => sent,
-        },
-        Sending::Unplaced(_) => Err(Errno::EADDRNOTAVAIL),
+        }
+        SendOutcome::NeedsAddress(_) => Err(Errno::EADDRNOTAVAIL),
     }
 }
 
-fn way(
+fn try_session(
     found: &UdpSocket,
     parts: &[IoSlice<'_>],
     to: Option<SocketAddr>,
     source: Option<IpAddr>,
-) -> Result<Sending> {
+) -> Result<SendOutcome> {
     if !found.shown.is_here() {
         // The process with the library's end sends the datagram.
         let state = found.shown.state();
         let remote = to.or(state.peer.map(|peer| peer.remote));
         let remote = remote.ok_or(Errno::EDESTADDRREQ)?;
-        return Ok(Sending::Pair(Heading {
+        return Ok(SendOutcome::Pair(Heading {
             remote,
             local: source.unwrap_or(crate::calls::any(remote.is_ipv6())),
             interface: 0,
@@ -134,7 +136,7 @@ fn way(
         sent.unwrap_or(Err(Errno::ENETDOWN))
     };
     match send()? {
-        Sending::Unplaced(remote) => {
+        SendOutcome::NeedsAddress(remote) => {
             give_address(found, remote)?;
             send()
         }

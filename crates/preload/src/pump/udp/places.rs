@@ -96,11 +96,11 @@ fn taker(
     }
     let mut hash = DefaultHasher::new();
     (remote, local).hash(&mut hash);
-    let place = (hash.finish() % group) as usize;
+    let index = (hash.finish() % group) as usize;
     let of_group = users
         .iter()
         .filter(|name| state(**name).is_some_and(|(state, shares)| shares && state.peer.is_none()));
-    of_group.copied().nth(place)
+    of_group.copied().nth(index)
 }
 
 #[cfg(test)]

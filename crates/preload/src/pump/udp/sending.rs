@@ -1,6 +1,6 @@
-//! Sending of the program's datagrams: choice of the sender and the way.
+//! SendOutcome of the program's datagrams: choice of the sender and the way.
 
-use super::Sending;
+use super::SendOutcome;
 use crate::heading::Heading;
 use crate::pump::{Name, Pump};
 use crate::udp::{Peer, State};
@@ -23,7 +23,7 @@ impl Pump {
         parts: &[IoSlice<'_>],
         to: Option<SocketAddr>,
         source: Option<IpAddr>,
-    ) -> Result<Sending> {
+    ) -> Result<SendOutcome> {
         let Some(socket) = self.udp.sockets.get_mut(name) else {
             return Err(Errno::EBADF);
         };
@@ -40,7 +40,7 @@ impl Pump {
             return Err(Errno::EBADF);
         };
         if is_kernels {
-            return Ok(Sending::Kernel(socket.kernel.as_raw_fd()));
+            return Ok(SendOutcome::Kernel(socket.kernel.as_raw_fd()));
         }
         let served = &self.served;
         if self.session.is_none() {
@@ -64,7 +64,7 @@ impl Pump {
             return Err(Errno::EMSGSIZE);
         }
         let Some(bound) = socket.address_for(remote.ip(), source) else {
-            return Ok(Sending::Unplaced(remote.ip()));
+            return Ok(SendOutcome::NeedsAddress(remote.ip()));
         };
         let heading = Heading {
             remote,
@@ -74,18 +74,18 @@ impl Pump {
             error: 0,
         };
         if socket.has_spilled {
-            return Ok(Sending::Pair(heading));
+            return Ok(SendOutcome::Pair(heading));
         }
         if !self.has_room() {
             self.process_all();
         }
         match self.hand_over(bound, source, remote, parts) {
-            true => Ok(Sending::Done),
+            true => Ok(SendOutcome::Done),
             false => {
                 if let Some(socket) = self.udp.sockets.get_mut(name) {
                     socket.has_spilled = true;
                 }
-                Ok(Sending::Pair(heading))
+                Ok(SendOutcome::Pair(heading))
             }
         }
     }
