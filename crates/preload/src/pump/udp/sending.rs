@@ -1,4 +1,4 @@
-//! SendOutcome of the program's datagrams: choice of the sender and the way.
+//! Sending of the program's datagrams: chooses the source address, and the session or the kernel.
 
 use super::SendOutcome;
 use crate::heading::Heading;
