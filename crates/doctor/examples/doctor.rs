@@ -1,4 +1,4 @@
-//! Prints what this host can do: `cargo run -p cofferdam-doctor --example doctor`.
+//! Prints the capabilities of this host: `cargo run -p cofferdam-doctor --example doctor`.
 
 fn main() {
     let report = cofferdam_doctor::examine();

@@ -1,5 +1,5 @@
-//! BPF: each program type is loaded, and attached where that touches nothing, with a program
-//! of a few instructions.
+//! Probes of BPF: each program type is loaded with a program of a few instructions, and attached
+//! where that changes nothing.
 
 use super::{Check, Status};
 use cofferdam_bpf::Interruptions;
@@ -14,7 +14,7 @@ use std::ptr::null;
 
 const NEEDS_ROOT: &str = "could not be tested: needs root";
 
-/// BTF, tp_btf, its tracepoints, the ring buffer.
+/// Checks that the accounting needs: BTF, tp_btf, its tracepoints, the ring buffer.
 pub(super) fn required() -> Vec<Check> {
     quiet();
     let btf = Btf::from_vmlinux();
@@ -24,14 +24,15 @@ pub(super) fn required() -> Vec<Check> {
             Ok(_) => btf_check().is(Status::Yes, "/sys/kernel/btf/vmlinux"),
             Err(e) => btf_check().is(Status::No, e.to_string()),
         }
-        .or("use a kernel built with CONFIG_DEBUG_INFO_BTF=y; distributions' kernels of the last years are"),
+        .or("use a kernel built with CONFIG_DEBUG_INFO_BTF=y; \
+                 distributions' kernels of the last years are"),
         tp_btf(have),
         tracepoints(have),
         ring_buffer(),
     ]
 }
 
-/// Program types that the accounting does without.
+/// Checks of program types that the accounting does not need.
 pub(super) fn optional() -> Vec<Check> {
     quiet();
     let btf = Btf::from_vmlinux().ok();
@@ -54,7 +55,7 @@ pub(super) fn optional() -> Vec<Check> {
     ]
 }
 
-/// libbpf would write its own words to standard error.
+/// Silences libbpf, which would write its messages to standard error.
 fn quiet() {
     libbpf_rs::set_print(None);
 }
@@ -190,12 +191,12 @@ fn raw_tp() -> Check {
     )
 }
 
-/// The programs themselves, which need more than a tiny one tells.
+/// Check of the interrupt programs themselves: a tiny program would not prove enough.
 fn interrupts() -> Check {
     let check = Check::new(
         "interrupts",
         "interrupts timed by BPF",
-        "charges what interrupts take as measured in place, not as estimated",
+        "charges the measured time of interrupts, not an estimate",
     );
     match Interruptions::load() {
         Ok(_) => check.is(Status::Yes, "loads"),
@@ -218,12 +219,12 @@ fn ring_buffer() -> Check {
     )
 }
 
-/// Whether a map of 16 MiB can be made: kernels from 5.11 on do not count maps as locked memory.
+/// Creates a map of 16 MiB: kernels from 5.11 on do not count maps as locked memory.
 pub(super) fn large_map() -> io::Result<()> {
     map(sys::BPF_MAP_TYPE_ARRAY, 4, 4096, 4096)
 }
 
-/// Makes a map and closes it.
+/// Creates a map and closes it.
 fn map(kind: sys::bpf_map_type, key_bytes: u32, value_bytes: u32, entries: u32) -> io::Result<()> {
     // SAFETY: the name is a C string, no options are given; the call only makes a descriptor.
     let fd = unsafe {
@@ -239,7 +240,7 @@ fn map(kind: sys::bpf_map_type, key_bytes: u32, value_bytes: u32, entries: u32) 
     own(fd).map(drop)
 }
 
-/// Loads `program` and says whether that worked.
+/// Loads `program`, and reports whether that worked.
 pub(super) fn loads(check: Check, program: &Program) -> Check {
     judge(check, program.load().map(drop), "loads")
 }
@@ -248,7 +249,7 @@ fn attached(check: Check, result: io::Result<OwnedFd>) -> Check {
     judge(check, result.map(drop), "loads and attaches")
 }
 
-/// Turns the outcome of a probe into words.
+/// Turns the outcome of a probe into a check.
 pub(super) fn judge(check: Check, result: io::Result<()>, works: &str) -> Check {
     match result {
         Ok(()) => check.is(Status::Yes, works),
@@ -264,13 +265,14 @@ fn refused(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Effective user 0; other users may still have the capabilities, and are not refused then.
+/// Whether the effective user is 0. Other users may still have the capabilities, and are not
+/// refused then.
 pub(super) fn privileged() -> bool {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A tiny program.
+/// Tiny program.
 pub(super) struct Program {
     pub kind: sys::bpf_prog_type,
     pub attach: sys::bpf_attach_type,
@@ -279,7 +281,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// `return value;`
+    /// Program `return value;`.
     pub fn returning(value: i32) -> Program {
         let code = vec![
             instruction(0xb7, 0, 0, value), // r0 = value
@@ -293,7 +295,8 @@ impl Program {
         }
     }
 
-    /// Reads the first argument, asks for the time, returns 0: what a real marker does.
+    /// Program that reads its first argument, requests the time and returns 0, as a real program
+    /// does.
     pub fn tracing() -> Program {
         let mut program = Program::returning(0);
         program.code.insert(0, instruction(0x79, 6, 1, 0)); // r6 = *(u64 *)(r1 + 0)
@@ -341,7 +344,7 @@ fn raw_tracepoint(program: &OwnedFd, name: Option<&CStr>) -> io::Result<OwnedFd>
     })
 }
 
-/// Takes over a descriptor that libbpf returned; negative values are error numbers.
+/// Takes over a descriptor that libbpf returned; a negative value is an error number.
 pub(super) fn own(fd: c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(fd.saturating_neg()));

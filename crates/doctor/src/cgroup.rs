@@ -1,10 +1,10 @@
-//! cgroup hierarchies, and the controllers that enforcement and reservation use.
+//! Checks of the cgroup hierarchies, and of the controllers that enforcement and reservation use.
 
 use super::{Check, Status};
 use cofferdam_host::{CgroupLayout, Controller, HostFs};
 use std::path::Path;
 
-/// Whether there is a v2 hierarchy, which identifies containers.
+/// Check for a v2 hierarchy, which identifies containers.
 pub(super) fn layout(fs: &HostFs) -> Check {
     let check = Check::new(
         "cgroup-layout",
@@ -20,7 +20,7 @@ pub(super) fn layout(fs: &HostFs) -> Check {
     }
 }
 
-/// CFS quota, cpuset, PSI.
+/// Checks of CFS quota, cpuset and PSI.
 pub(super) fn controllers(fs: &HostFs) -> Vec<Check> {
     let layout = CgroupLayout::read(fs).ok();
     vec![
@@ -49,7 +49,7 @@ fn quota(fs: &HostFs, layout: Option<&CgroupLayout>) -> Check {
                     .or("use a kernel built with CONFIG_CFS_BANDWIDTH=y"),
             }
         }
-        // The root has no limits of its own: ask its children.
+        // The root has no limits itself: its children are checked.
         Some(Controller::V2(mount)) => match child_with(fs, mount, "cpu.max") {
             Child::Has => check.is(Status::Yes, "v2, cpu.max"),
             Child::Lacks => check
@@ -96,7 +96,7 @@ fn cpuset(fs: &HostFs, layout: Option<&CgroupLayout>) -> Check {
 enum Child {
     Has,
     Lacks,
-    /// `cgroup.subtree_control` of the root does not list the controller.
+    /// The controller is not in `cgroup.subtree_control` of the root.
     Off,
 }
 
@@ -109,7 +109,7 @@ fn child_with(fs: &HostFs, mount: &Path, file: &str) -> Child {
         return Child::Off;
     }
     let children = fs.directories(mount).unwrap_or_default();
-    // Without a single cgroup there is nothing to ask; that it is handed down is all there is.
+    // Without any cgroup nothing can be checked beyond the enabled controller.
     if children.is_empty() || children.iter().any(|c| fs.exists(mount.join(c).join(file))) {
         Child::Has
     } else {

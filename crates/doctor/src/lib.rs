@@ -1,8 +1,9 @@
-//! What this host can do for Cofferdam, found by trying it: a version number says neither what
-//! a distribution left out nor what lockdown or a container forbids.
+//! Capabilities of this host, found by trying them. A version number shows neither parts that a
+//! distribution left out, nor restrictions by lockdown or a container.
 //!
-//! Probes load tiny programs and close them; those that need a device use a veth pair in a separate
-//! network namespace, which ends with the probe. No existing device, cgroup or setting is changed.
+//! Probes load tiny programs and close them. Probes that need a device use a veth pair in a
+//! separate network namespace, which ends with the probe. No existing device, cgroup or setting is
+//! changed.
 
 mod bpf;
 mod cgroup;
@@ -21,11 +22,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It works.
+    /// Yes.
     Yes,
     /// Partly; the detail says which part, or that it is unknown.
     Partly,
-    /// It does not.
+    /// No.
     No,
 }
 
@@ -44,24 +45,24 @@ impl fmt::Display for Status {
 pub struct Check {
     /// Stable name for scripts, such as `tp-btf`.
     pub id: &'static str,
-    /// What it is called in a table.
+    /// Name in a table.
     pub capability: String,
     /// Whether the host has it.
     pub status: Status,
-    /// What the probe saw.
+    /// Finding of the probe.
     pub detail: String,
-    /// What Cofferdam does with it.
+    /// Function of Cofferdam that needs it.
     pub enables: String,
-    /// What to do when it is missing and something can be done.
+    /// Remedy, if something is missing and there is one.
     pub remedy: Option<String>,
-    /// Whether the accounting cannot run without it.
+    /// Whether the accounting needs it.
     pub required_for_accounting: bool,
-    /// False where this process lacks the rights to find out: the status is then [`Status::No`] or
-    /// [`Status::Partly`], and says nothing about the host.
+    /// Whether this process has the rights to find out. If not, the status is [`Status::No`] or
+    /// [`Status::Partly`], and is no statement about the host.
     pub permitted: bool,
 }
 
-/// Remedy where rights are missing.
+/// Remedy for missing rights.
 const ASK_AS_ROOT: &str = "run it as root: sudo cofferdam doctor";
 
 impl Check {
@@ -78,7 +79,7 @@ impl Check {
         }
     }
 
-    /// What cannot be found out without more rights.
+    /// Result of a check that needs more rights.
     fn not_permitted(mut self, status: Status, detail: impl Into<String>) -> Check {
         self.permitted = false;
         self.is(status, detail).or(ASK_AS_ROOT)
@@ -95,7 +96,7 @@ impl Check {
         self
     }
 
-    /// The remedy is kept only for what is not fully there.
+    /// Sets the remedy, unless the capability is complete.
     fn or(mut self, remedy: impl Into<String>) -> Check {
         if self.status != Status::Yes {
             self.remedy = Some(remedy.into());
@@ -108,15 +109,15 @@ impl Check {
     }
 }
 
-/// Everything that was probed.
+/// Report of all probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// In the order of a table: what the accounting needs comes first.
+    /// Checks in the order of a table: those for the accounting come first.
     pub checks: Vec<Check>,
 }
 
 impl Report {
-    /// The first thing without which the accounting cannot run; `None` when it can.
+    /// First check without which the accounting cannot run; `None` when it can run.
     pub fn accounting_blocker(&self) -> Option<&Check> {
         self.checks.iter().find(|check| check.blocks_accounting())
     }
@@ -126,14 +127,14 @@ impl Report {
         self.checks.iter().all(|check| check.permitted)
     }
 
-    /// The check called `id`.
+    /// Check with the name `id`.
     pub fn check(&self, id: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.id == id)
     }
 }
 
-/// Probes everything. Takes a fraction of a second. Works without root; capabilities that could not
-/// be tested are marked as such.
+/// Probes everything, within a fraction of a second. Works without root: capabilities that could
+/// not be tested are marked.
 pub fn examine() -> Report {
     examine_in(&HostFs::host())
 }
@@ -152,8 +153,8 @@ fn examine_in(fs: &HostFs) -> Report {
     Report { checks }
 }
 
-/// Only what the accounting needs: for every command that is about to start it. Takes some
-/// tens of milliseconds.
+/// Probes only the capabilities that the accounting needs, for commands that are about to start it.
+/// Takes tens of milliseconds.
 pub fn accounting_blocker() -> Option<Check> {
     let fs = HostFs::host();
     let mut checks = vec![limits::capabilities(&fs)];

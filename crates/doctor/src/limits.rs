@@ -1,11 +1,11 @@
-//! What this process may do, and what the kernel was built and booted with.
+//! Checks of this process's rights, and of the build and boot options of the kernel.
 
 use super::{Check, Status, bpf, sandbox};
 use cofferdam_bpf::quota_stops_kernel_threads;
 use cofferdam_host::{HostFs, irq_time_accounting};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-/// Bit number, name, what for, whether the accounting needs it.
+/// Bit number, name, and whether the accounting needs it.
 const CAPABILITIES: [(u32, &str, bool); 7] = [
     (39, "CAP_BPF", true),
     (38, "CAP_PERFMON", true),
@@ -16,7 +16,7 @@ const CAPABILITIES: [(u32, &str, bool); 7] = [
     (23, "CAP_SYS_NICE", false),
 ];
 
-/// Capabilities held.
+/// Check of the capabilities of this process.
 pub(super) fn capabilities(fs: &HostFs) -> Check {
     let check = Check::new(
         "capabilities",
@@ -24,15 +24,15 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
         "loads programs, and reads containers' namespaces",
     )
     .required();
-    // Of this thread: the kernel checks the thread's.
+    // The kernel checks the capabilities of the thread.
     let text = fs.read_text("/proc/thread-self/status").unwrap_or_default();
-    let Some(held) = effective(&text) else {
+    let Some(capabilities) = effective(&text) else {
         return check.is(
             Status::Partly,
             "/proc/thread-self/status does not show them",
         );
     };
-    let has = |bit: u32| held >> bit & 1 == 1;
+    let has = |bit: u32| capabilities >> bit & 1 == 1;
     let names = |wanted: &dyn Fn(u32, bool) -> bool| {
         let all = CAPABILITIES
             .iter()
@@ -44,7 +44,7 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
     if !missing.is_empty() {
         let detail = format!("missing: {}", missing.join(" "));
         return match bpf::privileged() {
-            // A container's root: the rights must come from who starts it.
+            // In a container, root lacks rights that the starter of the container must grant.
             true => check
                 .is(Status::No, detail)
                 .or("give them to this process: it is root without them"),
@@ -60,19 +60,19 @@ pub(super) fn capabilities(fs: &HostFs) -> Check {
         check
             .is(
                 Status::Partly,
-                format!("all that is needed; without {}", unused.join(" ")),
+                format!("everything needed; without {}", unused.join(" ")),
             )
             .or("nothing to do for the accounting; hard limits cannot be raised")
     }
 }
 
-/// `CapEff` of the text of `/proc/PID/status`.
+/// `CapEff` in the text of `/proc/PID/status`.
 pub(super) fn effective(status: &str) -> Option<u64> {
     let hex = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
     u64::from_str_radix(hex.trim(), 16).ok()
 }
 
-/// Lockdown, IRQ time accounting, what a quota stops, sched_ext.
+/// Checks of lockdown, IRQ time accounting, quotas of kernel threads, and sched_ext.
 pub(super) fn kernel(fs: &HostFs) -> Vec<Check> {
     vec![lockdown(), irq_time(fs), quota(), sched_ext(fs)]
 }
@@ -118,7 +118,7 @@ fn lockdown() -> Check {
     }
 }
 
-/// The value in brackets: `none [integrity] confidentiality`.
+/// Value in brackets: `none [integrity] confidentiality`.
 pub(super) fn chosen(text: &str) -> Option<&str> {
     Some(text.split_once('[')?.1.split_once(']')?.0)
 }
@@ -147,7 +147,7 @@ fn sched_ext(fs: &HostFs) -> Check {
     }
 }
 
-/// Locked memory and open files.
+/// Checks of locked memory and open files.
 pub(super) fn resources() -> Vec<Check> {
     let memory = Check::new(
         "memlock",

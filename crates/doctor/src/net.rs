@@ -1,4 +1,4 @@
-//! What the network devices of this host can do, without changing one of them.
+//! Checks of this host's network devices, without changing one of them.
 
 use super::{Check, Status};
 use cofferdam_host::netlink::Netdev;
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 const CLASS: &str = "/sys/class/net";
-/// Devices listed by name, at most; a host of a thousand containers has a thousand veths.
+/// Most devices that are listed by name; a host of a thousand containers has a thousand veths.
 const MAX_LISTED: usize = 12;
 
 struct Device {
@@ -28,11 +28,11 @@ enum Napi {
     No,
     /// The kernel reports only devices that are up.
     Down,
-    /// It cannot be tried.
+    /// Testing failed.
     Unknown,
 }
 
-/// Threaded NAPI, XDP and veth GRO of the devices that exist.
+/// Checks of threaded NAPI, XDP and veth GRO on the existing devices.
 pub(super) fn devices(fs: &HostFs) -> Vec<Check> {
     let all: Vec<Device> = fs
         .names(CLASS)
@@ -85,13 +85,14 @@ fn device(fs: &HostFs, name: &str) -> Option<Device> {
     })
 }
 
-/// Asks the kernel, from 6.8 on. Before, the file `threaded` is written with what it holds: the kernel
-/// compares, changes nothing, and refuses where there is no NAPI (net/core/net-sysfs.c,
-/// modify_napi_threaded).
-fn has_napi(fs: &HostFs, device: &Device, told: Option<&BTreeSet<u32>>) -> Napi {
-    match (told, device.threaded) {
+/// Whether a device has NAPI. Kernels from 6.8 on report it in `reported`.
+///
+/// Otherwise the file `threaded` is written with its present value: the kernel compares, changes
+/// nothing, and refuses where there is no NAPI (net/core/net-sysfs.c, modify_napi_threaded).
+fn has_napi(fs: &HostFs, device: &Device, reported: Option<&BTreeSet<u32>>) -> Napi {
+    match (reported, device.threaded) {
         (_, None) => Napi::No,
-        (Some(told), _) if told.contains(&device.index) => Napi::Yes,
+        (Some(reported), _) if reported.contains(&device.index) => Napi::Yes,
         (Some(_), _) if device.up => Napi::No,
         (Some(_), _) => Napi::Down,
         (None, Some(on)) => {
@@ -105,7 +106,7 @@ fn has_napi(fs: &HostFs, device: &Device, told: Option<&BTreeSet<u32>>) -> Napi 
     }
 }
 
-/// What both checks of real devices say of a host, such as a small virtual machine, with none.
+/// Detail of both checks of real devices on a host without any, such as a small virtual machine.
 const NO_DEVICE: &str = "no device other than loopback and veth to examine";
 
 fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
@@ -129,12 +130,12 @@ fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
             };
             format!("{}: {state}", name(d))
         })),
-        told("without NAPI", listed(of(Napi::No).map(name))),
-        told(
+        labelled("without NAPI", listed(of(Napi::No).map(name))),
+        labelled(
             "down, so the kernel does not report it",
             listed(of(Napi::Down).map(name)),
         ),
-        told("could not be tested", listed(of(Napi::Unknown).map(name))),
+        labelled("could not be tested", listed(of(Napi::Unknown).map(name))),
     ];
     let detail: Vec<String> = detail.into_iter().filter(|part| !part.is_empty()).collect();
     let has = |napi: Napi| of(napi).next().is_some();
@@ -158,7 +159,7 @@ fn threaded<'a>(devices: impl Iterator<Item = (&'a Device, Napi)>) -> Check {
     }
 }
 
-fn told(what: &str, names: String) -> String {
+fn labelled(what: &str, names: String) -> String {
     if names.is_empty() {
         names
     } else {
@@ -166,7 +167,7 @@ fn told(what: &str, names: String) -> String {
     }
 }
 
-/// Feature bits of the `netdev` family, by their names there.
+/// Feature bits of the kernel's `netdev` family, with their names there.
 const XDP_BITS: [(u64, &str); 6] = [
     (1, "basic"),
     (2, "redirect"),
@@ -272,14 +273,14 @@ const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Whether GRO is on.
+/// Whether GRO of `device` is on.
 fn gro_of(device: &str) -> io::Result<bool> {
     let mut value = [ETHTOOL_GGRO, 0];
     ethtool(device, &mut value)?;
     Ok(value[1] != 0)
 }
 
-/// Turns GRO on or off, on a device of the sandbox.
+/// Turns GRO of a sandbox device on or off.
 pub(super) fn set_gro(device: &str, on: bool) -> io::Result<()> {
     ethtool(device, &mut [ETHTOOL_SGRO, u32::from(on)])
 }
@@ -297,7 +298,7 @@ fn driver_name(device: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// One ethtool request on a device of the calling thread's namespace; `words` begins with the
+/// Sends one ethtool request to a device of the calling thread's namespace. `words` begins with the
 /// command and is as large as that command's structure.
 fn ethtool<const N: usize>(device: &str, words: &mut [u32; N]) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
@@ -342,7 +343,7 @@ mod tests {
 
     /// Promise 24.
     #[test]
-    fn the_remedy_is_a_kernel_only_where_the_kernel_lacks_the_file() {
+    fn a_newer_kernel_is_the_remedy_only_without_the_file() {
         for (napi, on, status, remedy) in [
             (Napi::No, Some(false), Status::No, "driver"),
             (Napi::Down, Some(false), Status::Partly, "up"),
@@ -350,12 +351,15 @@ mod tests {
             (Napi::No, None, Status::No, "5.12"),
         ] {
             let check = threaded([(&device(on), napi)].into_iter());
-            let told = check.remedy.unwrap_or_default();
+            let remedy_text = check.remedy.unwrap_or_default();
             assert_eq!(check.status, status, "{napi:?}");
-            assert!(told.contains(remedy), "{napi:?}: {told}");
+            assert!(remedy_text.contains(remedy), "{napi:?}: {remedy_text}");
         }
-        let told = BTreeSet::from([3]);
+        let reported = BTreeSet::from([3]);
         let fs = HostFs::below("/nowhere");
-        assert_eq!(has_napi(&fs, &device(Some(false)), Some(&told)), Napi::Down);
+        assert_eq!(
+            has_napi(&fs, &device(Some(false)), Some(&reported)),
+            Napi::Down
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Container runtimes on this host.
+//! Checks of container runtimes on this host.
 
 use super::{Check, Status};
 use cofferdam_host::HostFs;
@@ -49,7 +49,7 @@ const RUNTIMES: [Runtime; 4] = [
     },
 ];
 
-/// One check a runtime.
+/// One check for each runtime.
 pub(super) fn all(fs: &HostFs) -> Vec<Check> {
     RUNTIMES.iter().map(|runtime| one(fs, runtime)).collect()
 }

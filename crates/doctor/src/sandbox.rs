@@ -1,4 +1,4 @@
-//! Probes that need a network device, on a veth pair in a namespace that ends with the probe.
+//! Probes that need a network device: a veth pair in a namespace that ends with the probe.
 
 use super::Check;
 use super::bpf::{Program, judge, own};
@@ -14,7 +14,7 @@ use std::ptr::null;
 const DEVICE: &str = "cfprobe0";
 const PEER: &str = "cfprobe1";
 
-/// XDP, tc, tcx and threaded NAPI on a veth pair.
+/// Checks of XDP, tc, tcx and threaded NAPI on a veth pair.
 pub(super) fn probe() -> Vec<Check> {
     let result = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("cofferdam-probe".into());
@@ -28,14 +28,14 @@ pub(super) fn probe() -> Vec<Check> {
             .unwrap_or_else(|_| Err(io::Error::other("the probe's thread died")))
     });
     result.unwrap_or_else(|e: io::Error| {
-        // Every check fails for the same reason: there is no device to try it on.
+        // Every check fails for the same reason: there is no device for it.
         let (kind, text) = (e.kind(), format!("no veth pair to test it on: {e}"));
         outcomes(|_| Err(io::Error::new(kind, text.clone())))
     })
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum Feature {
     XdpNative,
     XdpGeneric,
     Tc,
@@ -43,7 +43,7 @@ enum What {
     Napi,
 }
 
-fn outcomes(mut attempt: impl FnMut(What) -> io::Result<()>) -> Vec<Check> {
+fn outcomes(mut attempt: impl FnMut(Feature) -> io::Result<()>) -> Vec<Check> {
     let drops = "drops a flood before it costs CPU";
     let mut check = |id, name: &str, enables: &str, what| {
         judge(
@@ -53,37 +53,37 @@ fn outcomes(mut attempt: impl FnMut(What) -> io::Result<()>) -> Vec<Check> {
         )
     };
     vec![
-        check("xdp-native", "XDP in the driver", drops, What::XdpNative),
-        check("xdp-generic", "XDP, generic", drops, What::XdpGeneric),
+        check("xdp-native", "XDP in the driver", drops, Feature::XdpNative),
+        check("xdp-generic", "XDP, generic", drops, Feature::XdpGeneric),
         check(
             "tc",
             "tc programs (clsact)",
             "drops packets at a device's ingress and egress",
-            What::Tc,
+            Feature::Tc,
         ),
         check(
             "tcx",
             "tc programs (tcx)",
             "the same, alongside other users of tc",
-            What::Tcx,
+            Feature::Tcx,
         ),
         check(
             "veth-napi",
             "threaded NAPI on veth (GRO on)",
             "the kernel itself charges a container for its packets",
-            What::Napi,
+            Feature::Napi,
         ),
     ]
 }
 
-fn attempt(what: What, index: u32) -> io::Result<()> {
+fn attempt(feature: Feature, index: u32) -> io::Result<()> {
     let index = i32::try_from(index).map_err(io::Error::other)?;
-    match what {
-        What::XdpNative => xdp(index, sys::XDP_FLAGS_DRV_MODE),
-        What::XdpGeneric => xdp(index, sys::XDP_FLAGS_SKB_MODE),
-        What::Tc => tc(index),
-        What::Tcx => tcx(index),
-        What::Napi => napi(),
+    match feature {
+        Feature::XdpNative => xdp(index, sys::XDP_FLAGS_DRV_MODE),
+        Feature::XdpGeneric => xdp(index, sys::XDP_FLAGS_SKB_MODE),
+        Feature::Tc => tc(index),
+        Feature::Tcx => tcx(index),
+        Feature::Napi => napi(),
     }
 }
 
@@ -95,7 +95,7 @@ fn xdp(index: i32, flags: u32) -> io::Result<()> {
     .load()?;
     // SAFETY: plain integers, no options.
     check(unsafe { sys::bpf_xdp_attach(index, pass.as_raw_fd(), flags, null()) })?;
-    // SAFETY: as above; -1 takes the program off again.
+    // SAFETY: as above; -1 detaches the program.
     check(unsafe { sys::bpf_xdp_attach(index, -1, flags, null()) })
 }
 
@@ -125,7 +125,7 @@ fn tc(index: i32) -> io::Result<()> {
     check(unsafe { sys::bpf_tc_hook_create(&raw mut hook) })?;
     // SAFETY: as above.
     let attached = check(unsafe { sys::bpf_tc_attach(&raw const hook, &raw mut options) });
-    // The namespace takes everything with it, but some time after the probe has ended.
+    // The namespace removes everything, but some time after the probe has ended.
     hook.attach_point = sys::BPF_TC_INGRESS | sys::BPF_TC_EGRESS;
     // SAFETY: as above.
     check(unsafe { sys::bpf_tc_hook_destroy(&raw mut hook) })?;
@@ -140,10 +140,10 @@ fn tcx(index: i32) -> io::Result<()> {
     own(link).map(drop)
 }
 
-/// GRO on gives a veth its NAPI; `threaded` then gives that a thread of its own.
+/// Tests threaded NAPI: GRO gives a veth its NAPI, and `threaded` gives that its own thread.
 fn napi() -> io::Result<()> {
     super::net::set_gro(DEVICE, true)?;
-    // `/sys/class/net` shows the namespace in which it was mounted: mount it again, in private.
+    // `/sys/class/net` shows the namespace in which it was mounted: a private mount shows this one.
     let sys = private_mount("sysfs", Path::new("/sys"))?;
     let file = sys.join("class/net").join(DEVICE).join("threaded");
     std::fs::write(&file, "1")?;
@@ -153,7 +153,7 @@ fn napi() -> io::Result<()> {
     }
 }
 
-/// Mounts a kernel file system over `target`, in a mount namespace of the calling thread only.
+/// Mounts a kernel file system over `target`, in a mount namespace of the calling thread.
 pub(super) fn private_mount(fs_type: &str, target: &Path) -> io::Result<std::path::PathBuf> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let none: Option<&str> = None;
@@ -170,7 +170,7 @@ fn check(result: i32) -> io::Result<()> {
     }
 }
 
-/// Makes the pair, both ends up; returns the index of [`DEVICE`].
+/// Creates the pair with both ends up; returns the index of [`DEVICE`].
 fn make_pair() -> io::Result<u32> {
     const VETH_INFO_PEER: u16 = 1;
     const IFLA_INFO_DATA: u16 = 2;
@@ -198,7 +198,8 @@ fn make_pair() -> io::Result<u32> {
     device.ok_or_else(|| io::Error::other("the pair is not listed"))
 }
 
-/// `struct ifinfomsg`: brings up the device `index`; 0 for one that is being made.
+/// Header `struct ifinfomsg` that brings up the device `index`; 0 for a device that is being
+/// created.
 fn link_header(index: u32) -> Vec<u8> {
     let up = if index == 0 {
         0
@@ -213,7 +214,7 @@ fn link_header(index: u32) -> Vec<u8> {
     bytes
 }
 
-/// Lockdown mode; securityfs is mounted for the look where the system did not.
+/// Lockdown mode. securityfs is mounted for the reading where the system did not mount it.
 pub(super) fn lockdown() -> io::Result<String> {
     let target = Path::new("/sys/kernel/security");
     if let Ok(text) = std::fs::read_to_string(target.join("lockdown")) {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// On this machine or any other: the report comes, and is sound.
+/// The report is complete and sound on any machine.
 /// Promise 24.
 #[test]
 fn report_is_complete_and_sound() {
@@ -37,7 +37,7 @@ fn small_parsers() {
     assert_eq!(limits::effective("CapEff:\tzz\n"), None);
 }
 
-/// A pure v2 host whose root hands down cpu, but not cpuset.
+/// Tests a pure v2 host whose root enables cpu for its children, but not cpuset.
 /// Promise 7.
 #[test]
 fn controllers_of_a_pure_v2_host() {

@@ -1,4 +1,4 @@
-//! The probes on this host. Needs root.
+//! Tests of the probes on this host. They need root.
 #![allow(
     clippy::unwrap_used,
     reason = "a fixture that cannot be made is a failed test"
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Held by one test at a time: the first counts descriptors that the others would open.
+/// Lock of one test at a time: the first counts descriptors that the others would open.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -27,7 +27,7 @@ fn devices() -> BTreeSet<String> {
         .collect()
 }
 
-/// Descriptors of this process that BPF made.
+/// Number of BPF descriptors of this process.
 fn bpf_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd")
         .unwrap()
@@ -67,7 +67,7 @@ fn the_accounting_can_run_here_and_nothing_stays() {
     });
 }
 
-/// What is said as JSON and by the table comes from the same values.
+/// JSON and table are printed from the same values.
 #[test]
 fn the_report_is_one_json_document() {
     time_limit(LIMIT, || {
@@ -86,10 +86,10 @@ fn the_report_is_one_json_document() {
     });
 }
 
-/// Without root the report still comes, names what is missing, and blocks with a remedy.
+/// Without root the report names what is missing, and the blocker has a remedy.
 /// Promise 24.
 #[test]
-fn without_root_the_report_says_so() {
+fn without_root_the_report_names_missing_rights() {
     time_limit(LIMIT, || {
         let _alone = alone();
         let report = std::thread::spawn(|| {
@@ -129,8 +129,8 @@ fn without_root_the_report_says_so() {
     });
 }
 
-/// Gives up all privileges of the calling thread alone: the system calls, unlike the library's
-/// functions of the same name, do not concern the process.
+/// Drops all privileges of the calling thread alone. The system calls, unlike the library's
+/// functions of the same name, do not apply to the process.
 fn become_nobody() {
     const NOBODY: libc::c_long = 65534;
     for call in [libc::SYS_setresgid, libc::SYS_setresuid] {
