@@ -1,10 +1,10 @@
-//! The crates that others may depend on: each is packaged, and built from its package alone.
+//! Packaging of the crates that others may depend on: each is packaged, and built from its package.
 
 use crate::run::{cargo, check};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Packages all, in an order in which each finds those that it needs.
+/// Packages all, in an order in which each finds the packages that it needs.
 pub fn crates() -> Result<()> {
     let output = cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"])
         .output()
@@ -18,7 +18,7 @@ pub fn crates() -> Result<()> {
     check(package)
 }
 
-/// Those that may be published: `publish` names no registry, not even none of them.
+/// Crates that may be published: `publish` does not restrict them to a list of registries.
 fn published(metadata: &Value) -> Vec<&str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     packages
@@ -33,7 +33,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn crates_that_stay_here_are_left_out() {
+    fn unpublished_crates_are_left_out() {
         let metadata = json!({ "packages": [
             { "name": "ours", "publish": [] },
             { "name": "everybodys", "publish": null },

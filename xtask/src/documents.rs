@@ -1,10 +1,10 @@
-//! Documents that promise what does not exist are defects.
+//! Checks of documents: a reference to something that does not exist is a defect.
 
 use crate::tree;
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Every relative link of every document leads to a file.
+/// Checks that every relative link of every document leads to a file.
 pub fn links() -> Result<()> {
     let mut broken = Vec::new();
     for document in tree::files(&[".md"])? {
@@ -22,7 +22,7 @@ pub fn links() -> Result<()> {
     Ok(())
 }
 
-/// Every page of the book that a file of another kind names is there.
+/// Checks that every page of the book that another file names exists.
 pub fn mentions() -> Result<()> {
     let mut wrong = Vec::new();
     for file in tree::files(&MENTIONING)? {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn pages_that_a_file_names_are_found() {
-        // Put together: this file is looked through as well.
+        // Put together, because this file is checked too.
         let text = "# DOCS/a.md says; file:///x/DOCS/b/c.md#d, DOCS/images and DOCS/e.md.";
         let text = text.replace("DOCS", concat!("docs", "/src"));
         let found: Vec<&str> = pages(&text)

@@ -8,9 +8,9 @@
 //! <!-- end of table -->
 //! ```
 //!
-//! Columns `X`, `X_low` and `X_high` become one column `X [X_low, X_high]`. The same way
-//! `<!-- parameters: PATH.rs MODULE -->` lists the constants of a source file, with their values and
-//! the first sentence of their documentation.
+//! Columns `X`, `X_low` and `X_high` become one column `X [X_low, X_high]`. In the same way `<!--
+//! parameters: PATH.rs MODULE -->` lists the constants of a source file, with their values and the
+//! first sentence of their documentation.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -73,7 +73,7 @@ pub fn figures(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Lines of a document outside of rendered tables: others are left empty, so that line numbers stay.
+/// Replaces the lines of rendered tables by empty ones, so that line numbers stay.
 pub fn without_tables(text: &str) -> String {
     let mut is_table = false;
     let mut plain = String::with_capacity(text.len());
@@ -88,7 +88,7 @@ pub fn without_tables(text: &str) -> String {
     plain
 }
 
-/// The document with the lines of each table written anew; `load` returns the text of a file.
+/// Renders each table of a document again; `load` returns the text of a file.
 fn render_document(text: &str, mut load: impl FnMut(&Path) -> Result<String>) -> Result<String> {
     let mut rendered = String::with_capacity(text.len());
     let mut lines = text.split_inclusive('\n');

@@ -1,4 +1,4 @@
-//! Fuzzing with the pinned compiler: no nightly, no other tool.
+//! Fuzzing with the pinned compiler, without nightly or another tool.
 
 use crate::run::{cargo, check};
 use crate::tree;
@@ -6,21 +6,21 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// What cargo-fuzz passes too, but for the address sanitizer, which needs a nightly compiler: our
-/// own code that reads foreign bytes is safe Rust, so that a panic is what there is to find.
+/// Flags of cargo-fuzz, except for the address sanitizer, which needs a nightly compiler. Our code
+/// that reads foreign bytes is safe Rust, so panics are the defects to find.
 const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cdebug-assertions \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
     --cfg fuzzing";
 
-/// Flags go to the targets, and not to build scripts, only when a target is named.
+/// Target triple. Flags apply to the fuzz targets, and not to build scripts, only when it is named.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Seconds for each target when none are given.
+/// Default number of seconds for each target.
 const SECONDS: u32 = 60;
 
-/// `[SECONDS] [TARGET…]`: runs each target, all by default. What it finds is in fuzz/artifacts,
-/// and makes this fail; the corpus stays in fuzz/corpus.
+/// Runs `[SECONDS] [TARGET…]`, by default all targets. Fails if one finds an input, which is then
+/// in fuzz/artifacts. The corpus stays in fuzz/corpus.
 pub fn fuzz(arguments: &[String]) -> Result<()> {
     let (seconds, wanted) = match arguments.split_first() {
         Some((first, rest)) if first.parse::<u32>().is_ok() => {
@@ -61,7 +61,7 @@ pub fn fuzz(arguments: &[String]) -> Result<()> {
     )
 }
 
-/// Compiles the targets as far as errors show; nothing else builds them but `make fuzz`.
+/// Command that checks the targets for compile errors; nothing else builds them except `make fuzz`.
 pub fn compiles() -> Command {
     let mut check = cargo(&["check", "--locked", "--quiet"]);
     check.current_dir(tree::root().join("fuzz"));
@@ -85,7 +85,7 @@ fn run(folder: &Path, name: &str, seconds: u32) -> Result<Command> {
     Ok(command)
 }
 
-/// The targets, by their files' names.
+/// Names of the targets' files.
 fn targets(folder: &Path) -> Result<Vec<String>> {
     let folder = folder.join("fuzz_targets");
     let entries =

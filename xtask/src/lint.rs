@@ -1,14 +1,14 @@
-//! Formatting and warnings.
+//! Checks of formatting and warnings.
 
 use crate::run::{cargo, check};
 use crate::{documents, figures, fuzz, nightly, policy, promises, prose, tree};
 use anyhow::Result;
 use std::process::Command;
 
-/// The one version that formats our C: others make something else of the same settings.
+/// The version that formats our C: others format differently with the same settings.
 const CLANG_FORMAT: &str = "clang-format-14";
 
-/// Everything that can be checked without running the product. Cheapest first.
+/// Checks everything that needs no run of the product, the cheapest first.
 pub fn lint() -> Result<()> {
     check(cargo(&["fmt", "--all", "--check"]))?;
     clang_format(&["--dry-run", "--Werror"])?;
@@ -37,7 +37,7 @@ pub fn lint() -> Result<()> {
         "--no-deps",
         "--document-private-items",
     ]);
-    // The documentation is for people who read the source too: links to private items are fine.
+    // The documentation is for readers of the source too: links to private items are fine.
     doc.env(
         "RUSTDOCFLAGS",
         "-D warnings -A rustdoc::private-intra-doc-links",
@@ -45,7 +45,7 @@ pub fn lint() -> Result<()> {
     check(doc)
 }
 
-/// Formats everything.
+/// Formats all sources.
 pub fn format() -> Result<()> {
     check(cargo(&["fmt", "--all"]))?;
     clang_format(&["-i"])

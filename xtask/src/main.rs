@@ -1,4 +1,4 @@
-//! Developer tasks. `make` calls these; `scripts/setup` has made sure of the packages.
+//! Developer tasks. `make` calls these; `scripts/setup` has installed the packages that they need.
 //!
 //! Exit codes are those of cofferdam: 0 done, 1 failed, 2 usage.
 #![forbid(unsafe_code)]
@@ -26,9 +26,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   demo         build, then run `cofferdam demo` as root
   test [ARGS]  build and run every test as root, one at a time; ARGS go to cargo test
   test-kubernetes [test] [pods] [churn] [workflow]
-               build the parts of Kubernetes once; on a real cluster of one node, try the chart, make
-               static and resized pods and many Jobs, have 50 pods a minute come and go beside an
-               agent, and execute the benchmark's workflow
+               build the parts of Kubernetes once; on a real cluster of one node, try the chart,
+               make static and resized pods and many Jobs, have 50 pods a minute come and go next
+               to an agent, and execute the benchmark's workflow
   bench-spark OUTPUT [ROUNDS]
                fetch Spark once; measure its jobs as victims and as interferers, 5 rounds by default
   soak [--runs N] [--beside COMMAND] [--output DIR]
@@ -42,11 +42,12 @@ const USAGE: &str = "usage: cargo xtask TASK
                every bound its constant; --index prints promise, test, file and line
   figures [--check]
                render the tables of measured results from docs/data into the documents
-  policy       licences, duplicates and sources of all dependencies by deny.toml; manifests of crates
-               that others may depend on; one oldest compiler everywhere
+  policy       licences, duplicates and sources of all dependencies by deny.toml; manifests of
+               crates that others may depend on; one oldest compiler everywhere
   prose [--shrink | --list RULE]
                the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
-               xtask/prose.baseline, --list prints all findings of opening, word, name, test or width
+               xtask/prose.baseline, --list prints all findings of opening, word, name, test or
+               width
   manifest     render etc/kubernetes.yaml from the chart in packaging/helm
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]
@@ -97,7 +98,7 @@ fn main() -> ExitCode {
         "nightly" => nightly::nightly(&rest),
         "install" => package::install::install(),
         "uninstall" => package::install::uninstall(),
-        // The halves of these two that may need root.
+        // Parts of these two tasks that may need root.
         "install-tree" => package::install::install_tree(&rest),
         "uninstall-tree" => package::install::uninstall_tree(&rest),
         "crates" => crates::crates(),

@@ -1,4 +1,4 @@
-//! `etc/kubernetes.yaml`: the chart for people without helm.
+//! Rendering of `etc/kubernetes.yaml`, the chart for people without helm.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ const HEAD: &str = "\
 # Runs the Cofferdam agent on every node, for clusters without Helm. It is what the chart in
 # packaging/helm/cofferdam renders with its ci/plain-values.yaml; `cargo xtask manifest` writes it.
 #
-# Before: put the image of `make image` into a registry of yours, and that in place of REGISTRY here. Then
+# First push the image of `make image` to a registry, and put its name in place of REGISTRY. Then
 #   kubectl apply -f kubernetes.yaml
 #   kubectl --namespace cofferdam create secret generic cofferdam-gateway \\
 #     --from-literal=token=\"$(openssl rand -hex 32)\"

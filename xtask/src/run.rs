@@ -1,4 +1,4 @@
-//! Building as the user, running as root.
+//! Commands that build as the user and run as root.
 
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs as root what follows it: nothing when we are root already. `-E` keeps the environment
+/// Prefix that runs a command as root; empty if we are root already. `-E` keeps the environment
 /// (TERM, CARGO_*), `-H` keeps root's programs out of the user's home.
 pub fn as_root() -> &'static [&'static str] {
     if nix::unistd::geteuid().is_root() {
@@ -16,8 +16,8 @@ pub fn as_root() -> &'static [&'static str] {
     }
 }
 
-/// Where `install` puts our files, and how `make` hands it on: a library that is built with `make` on
-/// the way would be put there too, and not be found.
+/// Variables that tell `install` where our files go, and variables in which `make` passes them on.
+/// A library that is built with `make` on the way would otherwise be installed there too.
 const INSTALLED_BY: [&str; 5] = ["PREFIX", "DESTDIR", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES"];
 
 /// Cargo, in the repository.
@@ -25,7 +25,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(tree::root());
-    // `su` gives root a PATH without the folders where ip, tc and nft are.
+    // `su` gives root a PATH without the folders of ip, tc and nft.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
     for name in INSTALLED_BY {
@@ -34,7 +34,7 @@ pub fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command, shown first, and fails when it fails.
+/// Prints and runs a command; fails if the command fails.
 pub fn check(mut command: Command) -> Result<()> {
     let line = show(&command);
     eprintln!("+ {line}");
@@ -60,7 +60,7 @@ fn show(command: &Command) -> String {
     }
 }
 
-/// Where cargo builds.
+/// Folder in which cargo builds.
 pub fn target() -> Result<PathBuf> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or(tree::root().join("target"), Into::into);
@@ -74,15 +74,15 @@ fn program() -> Result<PathBuf> {
     Ok(target()?.join("debug/cofferdam"))
 }
 
-/// Builds the program alone: the fleet's query engine and the preload library are no part of the
-/// demo and take as long as the rest. Returns the program's path.
+/// Builds the program without the fleet's query engine and the preload library, which the demo does
+/// not need and which take as long as the rest. Returns the program's path.
 fn program_alone() -> Result<PathBuf> {
     check(cargo(&["build", "--locked", "--package", "cofferdam"]))?;
     Ok(target()?.join("debug/cofferdam"))
 }
 
-/// `cofferdam demo` from the test profile. A release build was rejected: it takes as long again, and
-/// the load generators spend their time in the kernel.
+/// Runs `cofferdam demo` from the test profile. A release build was rejected: it takes twice as
+/// long, and the load generators spend their time in the kernel.
 pub fn demo(arguments: &[String]) -> Result<()> {
     let binary = program_alone()?;
     let (program, before) = match as_root() {
@@ -98,24 +98,24 @@ pub fn demo(arguments: &[String]) -> Result<()> {
     Err(command.exec()).with_context(|| format!("cannot run {}", binary.display()))
 }
 
-/// Builds, then tries the program on other kernels.
+/// Builds, then runs the checks on other kernels.
 pub fn kernels(arguments: &[String]) -> Result<()> {
     let mut command = Command::new(tree::root().join("scripts/kernels"));
     command.args(arguments).env("COFFERDAM", program()?);
     check(command)
 }
 
-/// Builds parts of Kubernetes once, as the user; the cache that has them.
+/// Builds parts of Kubernetes once, as the user; returns the cache that has them.
 fn parts(names: &[&str]) -> Result<std::path::PathBuf> {
     let mut build = Command::new(tree::root().join("scripts/kubernetes/build"));
     build.args(names);
     cache_of(build)
 }
 
-/// Runs a script that prints the folder in its cache where what it made is; that cache.
+/// Runs a script that prints the folder of its products in its cache; returns that cache.
 fn cache_of(mut script: Command) -> Result<std::path::PathBuf> {
     let line = show(&script);
-    // What it says while it works is for whoever waits.
+    // Progress on standard error is for the person who waits.
     script.stderr(std::process::Stdio::inherit());
     let out = script
         .output()
@@ -128,10 +128,10 @@ fn cache_of(mut script: Command) -> Result<std::path::PathBuf> {
     Ok(cache.context("the cache has no folder")?.to_owned())
 }
 
-/// The tests of a cluster, in `scripts/kubernetes`.
+/// Tests of a cluster, in `scripts/kubernetes`.
 const CLUSTER_TESTS: [&str; 4] = ["test", "pods", "churn", "workflow"];
 
-/// Builds, then runs the tests of a cluster, or those that are named. The parts are built as the user.
+/// Builds, then runs all tests of a cluster, or the named ones. The parts are built as the user.
 pub fn kubernetes(names: &[String]) -> Result<()> {
     if let Some(unknown) = names.iter().find(|n| !CLUSTER_TESTS.contains(&n.as_str())) {
         bail!(
@@ -150,7 +150,7 @@ pub fn kubernetes(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A script of ours, to be run as root.
+/// Command that runs one of our scripts as root.
 fn script_as_root(path: &str) -> Command {
     let script = tree::root().join(path);
     let [sudo, options @ ..] = as_root() else {
@@ -161,14 +161,15 @@ fn script_as_root(path: &str) -> Command {
     command
 }
 
-/// What `scripts/spark/bench` measures: who suffers, and Spark's job.
+/// Measurements of `scripts/spark/bench`: the role of the job, and Spark's job.
 const SPARK: [[&str; 2]; 3] = [
     ["victim", "wordcount"],
     ["victim", "terasort"],
     ["interferer", "shuffle"],
 ];
 
-/// Builds, then measures a real job as victim and as interferer: `OUTPUT [ROUNDS]`. Spark is fetched as the user.
+/// Builds, then measures a real job as victim and as offender: `OUTPUT [ROUNDS]`. Spark is fetched
+/// as the user.
 pub fn spark(arguments: &[String]) -> Result<()> {
     let (output, rounds) = match arguments {
         [output] => (output, "5"),
@@ -186,7 +187,7 @@ pub fn spark(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Manual pages or completions, made from the definition of the command line.
+/// Generates manual pages or completions from the definition of the command line.
 pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
     let folder = arguments
         .first()
@@ -205,27 +206,27 @@ pub fn generate(what: &str, arguments: &[String]) -> Result<()> {
     ]))
 }
 
-/// All tests, one at a time: those that need root measure CPUs that all share.
+/// Runs all tests, one at a time: tests that need root measure CPUs that all tests share.
 pub fn test(arguments: &[String]) -> Result<()> {
     check(tests(arguments)?)
 }
 
-/// The command that builds and runs all tests.
+/// Command that builds and runs all tests.
 pub fn tests(arguments: &[String]) -> Result<Command> {
     // All failures at once: a run takes a quarter of an hour.
     let mut command = cargo(&["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(arguments).env("RUST_TEST_THREADS", "1");
-    // The tests run as root and would build them in root's home.
+    // The tests run as root and would build these in root's home.
     let cache = parts(&["helm", "kubeconform", "schemas", "containerd", "crictl"])?;
     command.env("COFFERDAM_KUBERNETES", cache);
     if let [_, ..] = as_root() {
-        // Cargo puts the runner before each test program; building stays the user's.
+        // Cargo puts the runner before each test program; building remains the user's.
         command.env(runner_variable()?, as_root().join(" "));
     }
     Ok(command)
 }
 
-/// `CARGO_TARGET_<TRIPLE>_RUNNER` for this machine.
+/// Name `CARGO_TARGET_<TRIPLE>_RUNNER` for this machine.
 fn runner_variable() -> Result<String> {
     let out = Command::new("rustc")
         .arg("-vV")
@@ -240,7 +241,7 @@ fn runner_variable() -> Result<String> {
     ))
 }
 
-/// Lists what is left on the host.
+/// Lists leftovers on the host.
 pub fn leftovers() -> Result<()> {
     if let [_, ..] = as_root() {
         let own = std::env::current_exe().context("cannot find this program")?;
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_does_not_know_where_our_files_are_installed() {
+    fn a_build_does_not_get_the_place_of_installation() {
         let command = cargo(&["build"]);
         for name in INSTALLED_BY {
             assert!(

@@ -1,5 +1,5 @@
-//! Whole runs of the tests, many times, alone or beside another load: tests state facts, so none may
-//! ever fail. Hours; a run that was stopped resumes.
+//! Repeated runs of all tests, without or with another load. Tests state facts, so none may ever
+//! fail. It takes hours; a run that was stopped resumes.
 
 use crate::run;
 use anyhow::{Context, Result, bail};
@@ -12,24 +12,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Where a run's log and the list of runs are, unless `--output` says otherwise.
+/// Default folder of the runs' logs and of their list.
 const OUTPUT: &str = "target/soak";
-/// Runs, unless `--runs` says otherwise.
+/// Default number of runs.
 const RUNS: u32 = 20;
-/// The seed of the first run; each further one has the next.
+/// Seed of the first run; each further run has the next one.
 const SEED: u64 = 20_261_121;
-/// The variables that name a seed.
+/// Variables that set a seed.
 const SEEDS: [&str; 3] = [
     "PROPTEST_RNG_SEED",
     "COFFERDAM_KILL_SEED",
     "COFFERDAM_INTERRUPT_SEED",
 ];
 
-/// What is asked for.
+/// Options of the task.
 #[derive(Debug, PartialEq)]
 struct Options {
     runs: u32,
-    beside: Option<String>,
+    load: Option<String>,
     output: PathBuf,
 }
 
@@ -37,7 +37,7 @@ impl Options {
     fn parse(arguments: &[String]) -> Result<Options> {
         let mut options = Options {
             runs: RUNS,
-            beside: None,
+            load: None,
             output: OUTPUT.into(),
         };
         let mut rest = arguments.iter();
@@ -48,7 +48,7 @@ impl Options {
                     let text = value()?;
                     options.runs = text.parse().with_context(|| format!("--runs {text}"))?;
                 }
-                "--beside" => options.beside = Some(value()?.clone()),
+                "--beside" => options.load = Some(value()?.clone()),
                 "--output" => options.output = value()?.into(),
                 other => bail!("{other} is unknown: --runs N, --beside COMMAND, --output DIR"),
             }
@@ -57,16 +57,16 @@ impl Options {
     }
 }
 
-/// A run that has ended.
+/// Result of a run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     passed: u32,
     failed: u32,
-    /// The run ended before all tests did: a crash, or a build that failed.
+    /// Whether the run ended before all tests did: by a crash, or a build that failed.
     is_broken: bool,
 }
 
-/// Runs all tests again and again; fails if one of them ever failed.
+/// Runs all tests repeatedly; fails if one of them ever failed.
 pub fn soak(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments)?;
     fs::create_dir_all(&options.output)
@@ -99,7 +99,7 @@ pub fn soak(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// One whole run, its output in a log of its own.
+/// Runs all tests once, with the output in a separate log.
 fn one(number: u32, options: &Options) -> Result<(String, Outcome)> {
     let log = options.output.join(format!("run-{number:02}.log"));
     let seed = SEED + u64::from(number) - 1;
@@ -109,16 +109,16 @@ fn one(number: u32, options: &Options) -> Result<(String, Outcome)> {
     for variable in SEEDS {
         command.env(variable, seed.to_string());
     }
-    let beside = options.beside.as_deref().map(Beside::start).transpose()?;
+    let load = options.load.as_deref().map(Load::start).transpose()?;
     let begin = Instant::now();
     let status = command.status().context("cannot run cargo")?;
     let took = begin.elapsed();
-    drop(beside);
+    drop(load);
     let text = read(&log)?;
     let outcome = outcome(&text, status.success());
     let mut line = format!(
         "run {number}\tseed {seed}\t{}\t{} passed\t{} failed\t{}",
-        options.beside.as_deref().unwrap_or("alone"),
+        options.load.as_deref().unwrap_or("alone"),
         outcome.passed,
         outcome.failed + u32::from(outcome.is_broken && outcome.failed == 0),
         spoken(took),
@@ -129,7 +129,7 @@ fn one(number: u32, options: &Options) -> Result<(String, Outcome)> {
     Ok((line, outcome))
 }
 
-/// A log may hold what programs print, which need not be UTF-8.
+/// Reads a log, which may have program output that is not UTF-8.
 fn read(log: &Path) -> Result<String> {
     let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -162,27 +162,27 @@ fn spoken(time: Duration) -> String {
     format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60)
 }
 
-/// A load beside the tests; ended when dropped.
-struct Beside {
+/// Load that runs during the tests; ended when dropped.
+struct Load {
     child: Child,
 }
 
-impl Beside {
-    fn start(line: &str) -> Result<Beside> {
+impl Load {
+    fn start(line: &str) -> Result<Load> {
         let mut command = Command::new("sh");
         // A process group of its own: the shell's children end with it.
         command.args(["-c", line]).process_group(0);
         let child = command
             .spawn()
             .with_context(|| format!("cannot run `{line}`"))?;
-        Ok(Beside { child })
+        Ok(Load { child })
     }
 }
 
-impl Drop for Beside {
+impl Drop for Load {
     fn drop(&mut self) {
         let group = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        // It may have ended by itself.
+        // The load may have ended by itself.
         let _ended = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGTERM);
         let _reaped = self.child.wait();
     }
@@ -214,7 +214,7 @@ test result: ok. 7 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     fn options_are_read_and_others_refused() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let options = Options::parse(&words("--runs 3 --beside true --output out")).unwrap();
-        assert_eq!((options.runs, options.beside.as_deref()), (3, Some("true")));
+        assert_eq!((options.runs, options.load.as_deref()), (3, Some("true")));
         assert_eq!(options.output, Path::new("out"));
         for bad in ["--runs", "--runs many", "--besides x"] {
             assert!(Options::parse(&words(bad)).is_err(), "{bad}");

@@ -1,13 +1,13 @@
-//! The tracked files of the repository.
+//! Tracked files of the repository.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file longer than this has more than one concern.
+/// Most lines of a source file: a longer one has more than one concern.
 const LONGEST_LINES: usize = 800;
 
-/// The repository's root.
+/// Root of the repository.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }

@@ -1,6 +1,6 @@
 //! `scripts/setup`, with programs of the distribution replaced by recorders.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
-//! The Debian package, made by dpkg's own tools.
+//! The Debian package, built by dpkg's own tools.
 
-use super::build::{Built, LIBRARY, LIBRARY_ABI, Release};
+use super::build::{BuildProducts, LIBRARY, LIBRARY_ABI, Release};
 use super::layout::{CONFIGURATION, Content, Entry, Layout, Mode, entries, fleet};
 use super::stage;
 use crate::run::check;
@@ -16,8 +16,14 @@ pub const ARCHITECTURE: &str = "amd64";
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 const MAINTAINER: &str = "Cofferdam maintainers <maintainers@cofferdam.example>";
 
-/// Makes the package in `folder`; its path. `depends` are its dependencies, as dpkg spells them.
-pub fn make(built: &Built, release: &Release, depends: &str, folder: &Path) -> Result<PathBuf> {
+/// Builds the package in `folder`, and returns its path. `depends` are its dependencies in dpkg's
+/// form.
+pub fn make(
+    built: &BuildProducts,
+    release: &Release,
+    depends: &str,
+    folder: &Path,
+) -> Result<PathBuf> {
     let root = folder.join("deb");
     stage::fresh(&root)?;
     stage::write(&entries(&Layout::debian(), built, release)?, &root)?;
@@ -40,9 +46,9 @@ pub fn make(built: &Built, release: &Release, depends: &str, folder: &Path) -> R
     pack(&root, "cofferdam", release, folder)
 }
 
-/// Makes the package of `report fleet` in `folder`; its path.
+/// Builds the package of `report fleet` in `folder`, and returns its path.
 pub fn make_fleet(
-    built: &Built,
+    built: &BuildProducts,
     release: &Release,
     depends: &str,
     folder: &Path,
@@ -84,7 +90,7 @@ pub fn make_fleet(
     pack(&root, "cofferdam-fleet", release, folder)
 }
 
-/// Packs what is below `root`.
+/// Packs the tree below `root`.
 fn pack(root: &Path, name: &str, release: &Release, folder: &Path) -> Result<PathBuf> {
     for path in stage::walk(root)? {
         if path.is_dir() {
@@ -104,7 +110,7 @@ fn pack(root: &Path, name: &str, release: &Release, folder: &Path) -> Result<Pat
 }
 
 /// Writes `DEBIAN/`.
-fn control(root: &Path, built: &Built, release: &Release, depends: &str) -> Result<()> {
+fn control(root: &Path, built: &BuildProducts, release: &Release, depends: &str) -> Result<()> {
     let (version, control) = (&release.version, root.join("DEBIAN"));
     let size_kib = installed_kib(root)?;
     fs::create_dir_all(&control)?;
@@ -145,7 +151,7 @@ fn control(root: &Path, built: &Built, release: &Release, depends: &str) -> Resu
     Ok(())
 }
 
-/// What the files take, in KiB, each rounded up, as dpkg-gencontrol counts them.
+/// Size of the installed files in KiB, each rounded up, as dpkg-gencontrol counts.
 fn installed_kib(root: &Path) -> Result<u64> {
     let mut kib = 0;
     for path in stage::walk(root)? {
@@ -159,7 +165,7 @@ fn installed_kib(root: &Path) -> Result<u64> {
     Ok(kib)
 }
 
-/// `md5sums` of all files but the configuration, for `dpkg --verify`.
+/// Text of `md5sums`: all files except the configuration, for `dpkg --verify`.
 fn checksums(root: &Path) -> Result<String> {
     let mut names = Vec::new();
     for path in stage::walk(root)? {
@@ -180,11 +186,11 @@ fn checksums(root: &Path) -> Result<String> {
     String::from_utf8(out.stdout).context("a file name is not UTF-8")
 }
 
-/// The libraries that these need, as `Depends` spells them.
+/// Libraries that `programs` need, in the form of `Depends`.
 pub fn depends(programs: &[&Path], folder: &Path) -> Result<String> {
     let work = folder.join("shlibdeps");
     stage::fresh(&work)?;
-    // dpkg-shlibdeps wants a source package to be about.
+    // dpkg-shlibdeps requires a source package.
     fs::create_dir_all(work.join("debian"))?;
     fs::write(
         work.join("debian/control"),
@@ -208,7 +214,7 @@ pub fn depends(programs: &[&Path], folder: &Path) -> Result<String> {
     }
 }
 
-/// Debian's own form; CHANGELOG.md beside it has the contents.
+/// Changelog in Debian's form; CHANGELOG.md next to it has the contents.
 fn changelog(package: &str, version: &str, epoch_s: u64) -> String {
     format!(
         "{package} ({version}) unstable; urgency=medium\n\n  * Version {version}; \
@@ -217,7 +223,7 @@ fn changelog(package: &str, version: &str, epoch_s: u64) -> String {
     )
 }
 
-/// `Tue, 24 Nov 2026 05:33:01 +0000`
+/// Date in the form `Tue, 24 Nov 2026 05:33:01 +0000`.
 fn rfc2822(epoch_s: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [

@@ -1,6 +1,6 @@
-//! The OCI image: the static program and nothing else, from packaging/Containerfile.
+//! The OCI image: the static program and nothing else, built from packaging/Containerfile.
 
-use super::build::{Built, Release};
+use super::build::{BuildProducts, Release};
 use super::stage;
 use crate::run::check;
 use crate::tree;
@@ -10,11 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Its name for podman.
+/// Name of the image for podman.
 pub const NAME: &str = "localhost/cofferdam";
 
-/// Builds the image and saves it in `folder` as an OCI archive; its path.
-pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> {
+/// Builds the image and saves it in `folder` as an OCI archive; returns its path.
+pub fn make(built: &BuildProducts, release: &Release, folder: &Path) -> Result<PathBuf> {
     let context = folder.join("image");
     stage::fresh(&context)?;
     let bin = context.join("rootfs/usr/bin");
@@ -22,7 +22,7 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     fs::create_dir_all(context.join("rootfs/etc/cofferdam"))?;
     fs::copy(&built.binary, bin.join("cofferdam")).context("cannot copy the program")?;
     fs::set_permissions(bin.join("cofferdam"), fs::Permissions::from_mode(0o755))?;
-    // Names of users for those who ask; the image has no other.
+    // Names of users for programs that look them up; the image has no other.
     fs::write(
         context.join("rootfs/etc/passwd"),
         "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n\
@@ -59,7 +59,7 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     check(command)?;
     let archive = folder.join(format!("cofferdam-{}-image.tar", release.version));
     if archive.exists() {
-        // podman adds to an archive that exists.
+        // podman adds to an existing archive.
         fs::remove_file(&archive)?;
     }
     let mut command = Command::new("podman");
@@ -71,7 +71,7 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     Ok(archive)
 }
 
-/// The image's id: the digest of its configuration, which names its layers.
+/// Id of the image: the digest of its configuration, which names its layers.
 pub fn id(release: &Release) -> Result<String> {
     let tag = format!("{NAME}:{}", release.version);
     let out = Command::new("podman")

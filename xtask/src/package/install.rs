@@ -1,5 +1,4 @@
-//! `make install` and `make uninstall`: built by the user, written as root only where that is
-//! needed.
+//! `make install` and `make uninstall`: the user builds, and root writes only where that is needed.
 
 use super::build::{Linkage, Release, build, target};
 use super::layout::{Entry, Layout, entries, fleet};
@@ -11,17 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where an installation goes.
+/// Target of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// `PREFIX`, absolute; `/usr/local` by default.
     pub prefix: PathBuf,
-    /// `DESTDIR`: put before every path; `/` by default.
+    /// `DESTDIR`, the prefix of every path; `/` by default.
     pub root: PathBuf,
 }
 
 impl Place {
-    /// That of the environment's `PREFIX` and `DESTDIR`.
+    /// Target by the environment's `PREFIX` and `DESTDIR`.
     pub fn of_environment() -> Result<Place> {
         let path = |name: &str, default: &str| -> Result<PathBuf> {
             let given = std::env::var_os(name).filter(|value| !value.is_empty());
@@ -38,7 +37,7 @@ impl Place {
     }
 }
 
-/// What an installation wrote: kept in the build folder, so that the same can be removed.
+/// Folder with a copy of the installed files, so that the same can be removed.
 fn staged() -> Result<PathBuf> {
     Ok(target()?.join("package/install"))
 }
@@ -76,7 +75,7 @@ pub fn uninstall() -> Result<()> {
     privileged("uninstall-tree", &place, &stage)
 }
 
-/// Runs the second half as root, unless this user may write there.
+/// Runs the second half as root, unless this user may write to the target.
 fn privileged(task: &str, place: &Place, stage: &Path) -> Result<()> {
     let arguments = [stage, &place.root];
     if is_writable(place) {
@@ -116,14 +115,14 @@ fn two(arguments: &[String]) -> Result<(PathBuf, PathBuf)> {
     }
 }
 
-/// Copies a staged tree. A configuration that exists is kept.
+/// Copies a staged tree. An existing configuration stays.
 pub fn install_tree(arguments: &[String]) -> Result<()> {
     let (stage, root) = two(arguments)?;
     let mut all: Vec<Entry> = Vec::new();
     for path in stage::walk(&stage)? {
         if let Some(entry) = stage::entry(&stage, &path)? {
-            let kept = is_configuration(&entry.to) && stage::under(&root, &entry.to).exists();
-            match kept {
+            let stays = is_configuration(&entry.to) && stage::under(&root, &entry.to).exists();
+            match stays {
                 true => eprintln!("kept: {}", entry.to.display()),
                 false => all.push(entry),
             }
@@ -134,7 +133,7 @@ pub fn install_tree(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Lets the linker find the library. In another root that is not our business, and without
+/// Updates the linker's cache of libraries. In another root that is not our task, and without
 /// ldconfig there is nothing to do.
 fn refresh_libraries(root: &Path) {
     if root == Path::new("/") {
@@ -142,8 +141,8 @@ fn refresh_libraries(root: &Path) {
     }
 }
 
-/// Removes what is in the staged tree, and folders that are empty then. A configuration that was
-/// edited is kept.
+/// Removes the files of the staged tree, and folders that are empty then. An edited configuration
+/// stays.
 pub fn uninstall_tree(arguments: &[String]) -> Result<()> {
     let (stage, root) = two(arguments)?;
     let mut folders = Vec::new();
@@ -167,7 +166,7 @@ pub fn uninstall_tree(arguments: &[String]) -> Result<()> {
             _ => {}
         }
     }
-    // The deepest first. Folders that hold more stay, and so do those of the system.
+    // The deepest first. Folders with other files stay, and so do those of the system.
     for folder in folders.iter().rev() {
         let relative = folder.strip_prefix(&stage).unwrap_or(folder);
         if relative.to_string_lossy().contains("cofferdam") {

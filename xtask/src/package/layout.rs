@@ -1,17 +1,17 @@
-//! What an installation consists of, and where each file goes.
+//! Layout of an installation: its files and their paths.
 
-use super::build::{Built, LIBRARY, LIBRARY_ABI, PRELOAD, Release};
+use super::build::{BuildProducts, LIBRARY, LIBRARY_ABI, PRELOAD, Release};
 use super::stage;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Where the agent looks for its configuration unless told otherwise.
+/// Default path of the agent's configuration.
 pub const CONFIGURATION: &str = "/etc/cofferdam/cofferdam.toml";
 
-/// Places that differ between a distribution's package and an installation by hand.
+/// Paths that differ between a distribution's package and an installation by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// `/usr`, `/usr/local`.
+    /// Prefix, such as `/usr` or `/usr/local`.
     pub prefix: PathBuf,
     /// Folder of libraries.
     pub libraries: PathBuf,
@@ -19,14 +19,14 @@ pub struct Layout {
     pub units: PathBuf,
     /// Folder of zsh's completions.
     pub zsh: PathBuf,
-    /// Where the configuration goes.
+    /// Path of the configuration.
     pub configuration: PathBuf,
-    /// Debian's packages have their manual pages compressed.
+    /// Whether manual pages are compressed, as in Debian's packages.
     pub compressed: bool,
 }
 
 impl Layout {
-    /// Debian's.
+    /// Layout of Debian's packages.
     pub fn debian() -> Layout {
         Layout {
             prefix: "/usr".into(),
@@ -38,7 +38,7 @@ impl Layout {
         }
     }
 
-    /// Everything below `prefix`, but the configuration.
+    /// Layout with everything below `prefix`, except for the configuration.
     pub fn below(prefix: &Path) -> Layout {
         Layout {
             libraries: prefix.join("lib"),
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// That of the tarball: below the prefix, the configuration among the examples.
+    /// Layout of the tarball: below the prefix, with the configuration among the examples.
     pub fn archive(prefix: &Path) -> Layout {
         let examples = prefix.join("share/doc/cofferdam/examples");
         Layout {
@@ -63,20 +63,20 @@ impl Layout {
 /// One file or link of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path on the installed system.
+    /// Path on the installed system.
     pub to: PathBuf,
-    /// What it holds.
+    /// Content of the file.
     pub content: Content,
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A copy of this file, executable or not.
+    /// Copy of this file, executable or not.
     Copy(PathBuf, Mode),
     /// This text.
     Text(String),
-    /// A link to this name in the same folder.
+    /// Link to this name in the same folder.
     Link(String),
 }
 
@@ -89,17 +89,17 @@ pub enum Mode {
     Data,
 }
 
-/// The program of `report fleet`, in the folder of programs that only programs run. A package of its own
-/// in Debian: it is larger than all the rest, and few hosts need it.
-pub fn fleet(layout: &Layout, built: &Built) -> Entry {
+/// Entry of the program of `report fleet`, in the folder of programs that only programs run. In
+/// Debian it is a separate package: it is larger than all the rest, and few hosts need it.
+pub fn fleet(layout: &Layout, built: &BuildProducts) -> Entry {
     Entry {
         to: layout.prefix.join("libexec/cofferdam/cofferdam-fleet"),
         content: Content::Copy(built.fleet.clone(), Mode::Program),
     }
 }
 
-/// Everything that is installed but [`fleet`], sorted by path.
-pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<Entry>> {
+/// Entries of everything that is installed except [`fleet`], sorted by path.
+pub fn entries(layout: &Layout, built: &BuildProducts, release: &Release) -> Result<Vec<Entry>> {
     let mut all = Vec::new();
     let mut copy = |to: PathBuf, from: PathBuf, mode| {
         all.push(Entry {
@@ -149,7 +149,7 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         let to = documents.join("examples").join(example);
         copy(to, ours("etc").join(example), Mode::Data);
     }
-    // Its help names this place.
+    // The help of `simulate` names this folder.
     for example in files(&ours("etc/simulate"), ".json")? {
         let to = documents.join("examples/simulate").join(name(&example)?);
         copy(to, example, Mode::Data);
@@ -175,7 +175,7 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
         Mode::Data,
     );
     if let Some(preload) = &built.preload {
-        // Where the command looks for it: no library that programs are linked with.
+        // The command looks for it here. It is not a library that programs are linked with.
         let folder = layout.prefix.join("lib/cofferdam");
         copy(folder.join(PRELOAD), preload.clone(), Mode::Data);
     }
@@ -215,7 +215,7 @@ pub fn entries(layout: &Layout, built: &Built, release: &Release) -> Result<Vec<
     Ok(all)
 }
 
-/// The systemd unit with the place of the program.
+/// The systemd unit with the path of the program.
 fn unit(layout: &Layout, sources: &Path) -> Result<String> {
     let text = stage::text(&sources.join("etc/cofferdam.service"))?;
     let program = layout.prefix.join("bin/cofferdam");
@@ -225,16 +225,16 @@ fn unit(layout: &Layout, sources: &Path) -> Result<String> {
 
 fn pkg_config(layout: &Layout, release: &Release) -> String {
     format!(
-        "libdir={}\nincludedir={}/include\n\nName: cofferdam-dataplane\nDescription: An application \
-         on Cofferdam's dataplane\nVersion: {}\nLibs: -L${{libdir}} -lcofferdam_dataplane\nCflags: \
-         -I${{includedir}}\n",
+        "libdir={}\nincludedir={}/include\n\nName: cofferdam-dataplane\n\
+         Description: An application on Cofferdam's dataplane\nVersion: {}\n\
+         Libs: -L${{libdir}} -lcofferdam_dataplane\nCflags: -I${{includedir}}\n",
         layout.libraries.display(),
         layout.prefix.display(),
         release.version,
     )
 }
 
-/// The files in `folder` whose names end in `ending`, sorted.
+/// Files in `folder` whose names end in `ending`, sorted.
 fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let read =
         std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;

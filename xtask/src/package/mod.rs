@@ -1,4 +1,4 @@
-//! What people install: `make install`, the Debian package, the static archive, the image.
+//! Packages for users: `make install`, the Debian package, the static archive, the image.
 
 mod build;
 mod deb;
@@ -19,19 +19,19 @@ use build::{Linkage, Release, build, target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program must not be larger.
+/// Largest size of the program, MB.
 const LARGEST_BINARY_MB: u64 = 25;
-/// Neither must the image.
+/// Largest size of the image, MB.
 const LARGEST_IMAGE_MB: u64 = 40;
 
-/// Where packages go: `target/package`.
+/// Folder of the packages: `target/package`.
 fn folder() -> Result<PathBuf> {
     let folder = target()?.join("package");
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-/// `make deb`
+/// Runs `make deb`.
 pub fn deb() -> Result<()> {
     let (folder, release) = (folder()?, Release::of(tree::root())?);
     let built = build(tree::root(), &target()?, Linkage::Dynamic, &release)?;
@@ -41,7 +41,7 @@ pub fn deb() -> Result<()> {
     let depends = deb::depends(&[&built.fleet], &folder)?;
     let fleet = deb::make_fleet(&built, &release, &depends, &folder)?;
     println!("{}\n{}", package.display(), fleet.display());
-    // Without --show-overrides: what is overridden would count as a failure then.
+    // Without --show-overrides: overridden remarks would count as failures then.
     let mut lintian = Command::new("lintian");
     lintian
         .args(["--fail-on", "error,warning", "--tag-display-limit", "0"])
@@ -52,7 +52,7 @@ pub fn deb() -> Result<()> {
     check(lintian)
 }
 
-/// `make tarball`
+/// Runs `make tarball`.
 pub fn tarball() -> Result<()> {
     let (folder, release) = (folder()?, Release::of(tree::root())?);
     let built = build(tree::root(), &target()?, Linkage::Static, &release)?;
@@ -62,7 +62,7 @@ pub fn tarball() -> Result<()> {
     Ok(())
 }
 
-/// `make image`
+/// Runs `make image`.
 pub fn image() -> Result<()> {
     let (folder, release) = (folder()?, Release::of(tree::root())?);
     let built = build(tree::root(), &target()?, Linkage::Static, &release)?;
@@ -72,12 +72,13 @@ pub fn image() -> Result<()> {
     Ok(())
 }
 
-/// `make reproducible`
+/// Runs `make reproducible`.
 pub fn reproducible(only: &[String]) -> Result<()> {
     reproducible::check(only)
 }
 
-/// `make test-package`: builds the package, and lives its life in a clean root.
+/// Runs `make test-package`: builds the package, and installs, runs, upgrades and purges it in a
+/// clean root.
 pub fn life() -> Result<()> {
     deb()?;
     let (folder, release) = (folder()?, Release::of(tree::root())?);

@@ -1,4 +1,4 @@
-//! Whether two builds of the same commit are the same bytes.
+//! Check that two builds of the same commit have the same bytes.
 
 use super::build::{Linkage, Release, build, target};
 use super::{deb, stage, tarball};
@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds package and archive, or what `only` names of them, a second time, from a copy of the sources
-/// elsewhere and with nothing built before, and compares them with the first.
+/// Builds the package and the archive, or the products that `only` names, a second time, and
+/// compares them with the first. The second build uses a copy of the sources elsewhere, and nothing
+/// built before.
 pub fn check(only: &[String]) -> Result<()> {
     let linkages = linkages(only)?;
     let release = Release::of(tree::root())?;
@@ -57,7 +58,7 @@ pub fn check(only: &[String]) -> Result<()> {
     if !differ.is_empty() {
         bail!("not the same bytes: {}", differ.join("; "));
     }
-    // Gigabytes, and of no further use.
+    // Gigabytes without further use.
     fs::remove_dir_all(&elsewhere).with_context(|| format!("cannot remove {}", elsewhere.display()))
 }
 
@@ -67,11 +68,11 @@ fn linkages(only: &[String]) -> Result<Vec<Linkage>> {
         bail!("'{other}' is none of deb, tarball");
     }
     let wanted = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
-    let kept = all.into_iter().filter(|(name, _)| wanted(name));
-    Ok(kept.map(|(_, linkage)| linkage).collect())
+    let chosen = all.into_iter().filter(|(name, _)| wanted(name));
+    Ok(chosen.map(|(_, linkage)| linkage).collect())
 }
 
-/// What is compared: the program first, since it says most about why a package differs.
+/// Files to compare: the program first, since it shows best why a package differs.
 fn artifact(
     root: &Path,
     target: &Path,

@@ -1,4 +1,4 @@
-//! The bill of materials: CycloneDX 1.5 in JSON, from Cargo.lock and cargo's own resolution.
+//! Bill of materials: CycloneDX 1.5 in JSON, from Cargo.lock and cargo's own resolution.
 
 use super::build::{Linkage, Release, TARGET};
 use crate::run::cargo;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// Debian packages whose archives a static program contains.
 const LINKED_IN: [&str; 3] = ["libc6-dev", "libelf-dev", "zlib1g-dev"];
 
-/// Packages whose libraries are installed beside the program, unless that is static.
+/// Packages whose libraries are installed next to the program, unless that is static.
 const LIBRARIES: [&str; 1] = ["cofferdam-preload"];
 
 /// Writes the bill of materials of the program that is built from `root`.
@@ -20,11 +20,11 @@ pub fn write(root: &Path, release: &Release, linkage: Linkage, to: &Path) -> Res
     let metadata = metadata(root)?;
     let lock =
         std::fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-    let (linked, beside) = match linkage {
+    let (linked, libraries) = match linkage {
         Linkage::Dynamic => (Vec::new(), &LIBRARIES[..]),
         Linkage::Static => (linked_in()?, &[][..]),
     };
-    let document = document(&metadata, &checksums(&lock), &linked, beside, release)?;
+    let document = document(&metadata, &checksums(&lock), &linked, libraries, release)?;
     let text = serde_json::to_string_pretty(&document)? + "\n";
     std::fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))
 }
@@ -42,7 +42,7 @@ fn metadata(root: &Path) -> Result<Value> {
             String::from_utf8_lossy(&out.stderr).trim()
         );
     }
-    serde_json::from_slice(&out.stdout).context("cargo metadata is no JSON")
+    serde_json::from_slice(&out.stdout).context("cargo metadata is not JSON")
 }
 
 /// SHA-256 of each crate's archive, by name and version.
@@ -63,7 +63,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     found
 }
 
-/// The versions of [`LINKED_IN`] on this machine.
+/// Versions of [`LINKED_IN`] on this machine.
 fn linked_in() -> Result<Vec<(String, String)>> {
     let out = Command::new("dpkg-query")
         .args(["-W", "-f", "${Package} ${Version}\\n"])
@@ -81,8 +81,8 @@ fn linked_in() -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// The packages that `root` needs: `true` for those that are part of the program, `false` for those
-/// that only build it.
+/// Packages that `root` needs: `true` for parts of the program, `false` for packages that only
+/// build it.
 fn needed(metadata: &Value, root: &str) -> BTreeMap<String, bool> {
     let empty = Vec::new();
     let nodes = metadata["resolve"]["nodes"].as_array().unwrap_or(&empty);
@@ -94,7 +94,7 @@ fn needed(metadata: &Value, root: &str) -> BTreeMap<String, bool> {
     let mut open = vec![(root.to_owned(), true)];
     while let Some((id, part)) = open.pop() {
         match found.get(&id) {
-            // What was found as a part has been followed as one.
+            // The dependencies of a part have been followed already.
             Some(true) => continue,
             Some(false) if !part => continue,
             _ => found.insert(id.clone(), part),
@@ -119,7 +119,7 @@ fn document(
     metadata: &Value,
     checksums: &BTreeMap<(String, String), String>,
     linked: &[(String, String)],
-    beside: &[&str],
+    libraries: &[&str],
     release: &Release,
 ) -> Result<Value> {
     let packages = metadata["packages"].as_array().context("no packages")?;
@@ -129,7 +129,7 @@ fn document(
     };
     let root = id_of("cofferdam").context("no package cofferdam")?;
     let mut parts = needed(metadata, &root);
-    for name in beside {
+    for name in libraries {
         let library = id_of(name).with_context(|| format!("no package {name}"))?;
         for (id, part) in needed(metadata, &library) {
             *parts.entry(id).or_insert(part) |= part;
@@ -157,7 +157,7 @@ fn document(
             "purl": purl,
         });
         if let Some(license) = package["license"].as_str() {
-            // crates.io's old way to write a choice.
+            // The old form of a choice on crates.io.
             let expression = license.replace('/', " OR ");
             component["licenses"] = json!([{ "expression": expression }]);
         }
@@ -200,7 +200,7 @@ fn document(
     }))
 }
 
-/// What each package depends on, of those in `reference`.
+/// Dependencies of each package, among those in `reference`.
 fn dependencies(metadata: &Value, reference: &BTreeMap<String, String>) -> Vec<Value> {
     let empty = Vec::new();
     let nodes = metadata["resolve"]["nodes"].as_array().unwrap_or(&empty);
@@ -241,7 +241,7 @@ mod tests {
 
     /// Promise 79.
     #[test]
-    fn every_crate_of_the_program_is_listed_once_with_its_checksum() {
+    fn every_crate_is_listed_once_with_its_checksum() {
         let lock = tree::read(Path::new("Cargo.lock")).unwrap();
         let metadata = metadata(tree::root()).unwrap();
         let linked = [("libelf-dev".to_owned(), "0.188-2.1".to_owned())];

@@ -1,4 +1,5 @@
-//! Writing an installation into a folder: with fixed permissions and times, so that two are alike.
+//! Writing of an installation into a folder, with fixed permissions and times, so that two are
+//! equal.
 
 use super::layout::{Content, Entry, Mode};
 use anyhow::{Context, Result, bail};
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-/// The path of `to` below `root`.
+/// Path of `to` below `root`.
 pub fn under(root: &Path, to: &Path) -> PathBuf {
     root.join(to.strip_prefix("/").unwrap_or(to))
 }
 
-/// An empty folder; what was there before is removed.
+/// Makes an empty folder; removes earlier contents.
 pub fn fresh(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
@@ -26,7 +27,7 @@ fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Writes `entries` below `root`. Folders are 0755, whatever the umask.
+/// Writes `entries` below `root`. Folders have mode 0755, whatever the umask.
 pub fn write(entries: &[Entry], root: &Path) -> Result<()> {
     for entry in entries {
         let to = under(root, &entry.to);
@@ -34,7 +35,7 @@ pub fn write(entries: &[Entry], root: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", to.display());
         match &entry.content {
             Content::Copy(from, mode) => {
-                // A program that runs cannot be overwritten, only replaced.
+                // A running program cannot be overwritten, only replaced.
                 remove(&to)?;
                 fs::copy(from, &to).with_context(|| {
                     format!("cannot copy {} to {}", from.display(), to.display())
@@ -55,7 +56,7 @@ pub fn write(entries: &[Entry], root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The text of a file of the sources.
+/// Text of a file of the sources.
 pub fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
@@ -69,7 +70,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes the folders that lead to `to`, as far as they are missing.
+/// Creates missing folders of the path `to`.
 fn folders(to: &Path) -> Result<()> {
     let Some(parent) = to.parent() else {
         return Ok(());
@@ -111,7 +112,7 @@ pub fn walk(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Gives everything below `root` the time `epoch_s`.
+/// Sets the time of everything below `root` to `epoch_s`.
 pub fn date(root: &Path, epoch_s: u64) -> Result<()> {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(epoch_s);
     for path in walk(root)? {
@@ -138,7 +139,7 @@ pub fn compress(path: &Path) -> Result<()> {
     remove(path)
 }
 
-/// `data` compressed by gzip(1).
+/// Compresses `data` by gzip(1).
 pub fn gzip(data: &[u8]) -> Result<Vec<u8>> {
     let mut child = Command::new("gzip")
         .args(["-9", "-n", "-c"])
@@ -157,7 +158,7 @@ pub fn gzip(data: &[u8]) -> Result<Vec<u8>> {
     Ok(out.stdout)
 }
 
-/// The entry that `path` of the tree below `root` is; `None` for a folder.
+/// Entry of `path` in the tree below `root`; `None` for a folder.
 pub fn entry(root: &Path, path: &Path) -> Result<Option<Entry>> {
     let meta =
         fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;

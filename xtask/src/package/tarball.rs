@@ -1,7 +1,7 @@
-//! The archive for hosts without a package manager of ours: one static program and what belongs to
-//! it, to be unpacked below /usr/local.
+//! The archive for hosts without a package manager that we support: one static program and its
+//! files, to be unpacked below /usr/local.
 
-use super::build::{Built, Release};
+use super::build::{BuildProducts, Release};
 use super::layout::{Layout, entries, fleet};
 use super::stage;
 use crate::run::check;
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes the archive in `folder`; its path.
-pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> {
+/// Builds the archive in `folder`, and returns its path.
+pub fn make(built: &BuildProducts, release: &Release, folder: &Path) -> Result<PathBuf> {
     let name = format!("cofferdam-{}-x86_64-linux", release.version);
     let stage = folder.join("tarball");
     stage::fresh(&stage)?;
@@ -34,7 +34,7 @@ pub fn make(built: &Built, release: &Release, folder: &Path) -> Result<PathBuf> 
     Ok(archive)
 }
 
-/// Packs `names` of `folder` into the archive `to`: sorted, root's, and of one time.
+/// Packs `names` of `folder` into the archive `to`: sorted, owned by root, and with one time.
 pub fn pack(folder: &Path, names: &[&str], epoch_s: u64, to: &Path) -> Result<()> {
     let mut command = Command::new("tar");
     command

@@ -1,6 +1,6 @@
-//! The packages, made of a stand-in for the program: what does not need a release build.
+//! Tests of the packages with a stand-in for the program, without a release build.
 
-use super::build::{Built, LIBRARY, PRELOAD, Release};
+use super::build::{BuildProducts, LIBRARY, PRELOAD, Release};
 use super::layout::{CONFIGURATION, Content, Layout, entries};
 use super::{deb, install, stage, tarball};
 use crate::tree;
@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// `systemd-analyze security` calls this "OK"; the agent needs BPF, namespaces and the network.
+/// Largest exposure of the unit. `systemd-analyze security` calls it "OK"; the agent needs BPF,
+/// namespaces and the network.
 const EXPOSURE_AT_MOST: f64 = 4.0;
 
 fn release() -> Release {
@@ -21,8 +22,8 @@ fn release() -> Release {
     }
 }
 
-/// What a build would have made, in `folder`.
-fn stand_in(folder: &Path) -> Built {
+/// Products of a build in `folder`, as stand-ins.
+fn stand_in(folder: &Path) -> BuildProducts {
     let (man, completions) = (folder.join("man"), folder.join("completions"));
     for folder in [&man, &completions] {
         fs::create_dir_all(folder).unwrap();
@@ -33,7 +34,7 @@ fn stand_in(folder: &Path) -> Built {
     for shell in ["cofferdam.bash", "_cofferdam", "cofferdam.fish"] {
         fs::write(completions.join(shell), "# completions\n").unwrap();
     }
-    let built = Built {
+    let built = BuildProducts {
         sources: tree::root().to_owned(),
         binary: folder.join("cofferdam"),
         fleet: folder.join("cofferdam-fleet"),
@@ -69,7 +70,7 @@ fn make_deb(folder: &Path) -> String {
     made.to_str().unwrap().to_owned()
 }
 
-/// Path to mode and owner, of everything in the package.
+/// Mode and owner of everything in the package, by path.
 fn listed(package: &str) -> BTreeMap<String, (String, String)> {
     let text = output("dpkg-deb", &["--contents", package]);
     let rows = text.lines().map(|line| {
@@ -84,7 +85,7 @@ fn listed(package: &str) -> BTreeMap<String, (String, String)> {
 
 /// Promise 79.
 #[test]
-fn each_file_of_the_package_has_its_place_and_its_mode() {
+fn each_file_of_the_package_has_its_path_and_mode() {
     let temp = tempfile::tempdir().unwrap();
     let files = listed(&make_deb(temp.path()));
     for (path, mode) in [
@@ -120,12 +121,12 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
             "./usr/share/doc/cofferdam/docs/src/guide/install.md",
             "-rw-r--r--",
         ),
-        // Named by the links of the alerts.
+        // The links of the alerts name it.
         (
             "./usr/share/doc/cofferdam/docs/src/guide/alerts.md",
             "-rw-r--r--",
         ),
-        // Named by the help of `simulate`.
+        // The help of `simulate` names it.
         (
             "./usr/share/doc/cofferdam/examples/simulate/host-24.json",
             "-rw-r--r--",
@@ -140,14 +141,14 @@ fn each_file_of_the_package_has_its_place_and_its_mode() {
     }
     for (path, (mode, owner)) in &files {
         assert_eq!(owner, "root/root", "{path}");
-        let known = ["drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"];
-        assert!(known.contains(&mode.as_str()), "{path} has the mode {mode}");
+        let modes = ["drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"];
+        assert!(modes.contains(&mode.as_str()), "{path} has the mode {mode}");
         assert!(!path.contains("packetdrill_shim"), "{path} is for tests");
     }
 }
 
 #[test]
-fn everything_that_is_not_built_comes_from_the_sources_of_the_build() {
+fn everything_not_built_comes_from_the_sources_of_the_build() {
     let temp = tempfile::tempdir().unwrap();
     let mut built = stand_in(temp.path());
     built.sources = temp.path().join("sources");
@@ -165,7 +166,7 @@ fn everything_that_is_not_built_comes_from_the_sources_of_the_build() {
 }
 
 #[test]
-fn the_program_of_fleet_reports_is_a_package_of_its_own() {
+fn the_program_of_fleet_reports_is_a_separate_package() {
     let temp = tempfile::tempdir().unwrap();
     assert!(
         !listed(&make_deb(temp.path()))
@@ -183,7 +184,7 @@ fn the_program_of_fleet_reports_is_a_package_of_its_own() {
 
 /// Promise 79.
 #[test]
-fn the_packages_configuration_is_a_conffile_and_its_scripts_are_sound() {
+fn the_configuration_is_a_conffile_and_scripts_are_sound() {
     let temp = tempfile::tempdir().unwrap();
     let package = make_deb(temp.path());
     let control = temp.path().join("control");
@@ -215,7 +216,7 @@ fn the_packages_configuration_is_a_conffile_and_its_scripts_are_sound() {
 
 /// Promise 79.
 #[test]
-fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
+fn packages_of_the_same_files_have_the_same_bytes() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let same = |a: &Path, b: &Path| {
         let alike = fs::read(a).unwrap() == fs::read(b).unwrap();
@@ -254,7 +255,7 @@ fn two_packages_and_two_archives_of_the_same_files_are_the_same_bytes() {
 
 /// Promise 79.
 #[test]
-fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
+fn an_edited_configuration_survives_installation_and_removal() {
     let temp = tempfile::tempdir().unwrap();
     let (staged, root) = (temp.path().join("staged"), temp.path().join("root"));
     fs::create_dir_all(root.join("etc/cofferdam")).unwrap();
@@ -266,7 +267,7 @@ fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
     let layout = Layout::below(Path::new("/opt"));
     stage::write(&entries(&layout, &built, &release()).unwrap(), &staged).unwrap();
     let words = [&staged, &root].map(|path| path.to_str().unwrap().to_owned());
-    // Twice: over itself, too.
+    // Twice, to install over an installation.
     for _ in 0..2 {
         install::install_tree(&words).unwrap();
         assert_eq!(fs::read_to_string(&config).unwrap(), "# mine\n");
@@ -287,18 +288,18 @@ fn an_installation_keeps_an_edited_configuration_and_is_removed_whole() {
     assert_eq!(files, [&config, &root.join("opt/bin/other")]);
     let ours = |path: &&std::path::PathBuf| path.ends_with("cofferdam");
     assert_eq!(left.iter().filter(ours).count(), 1, "its folder in /etc");
-    // What nobody edited goes, too.
+    // An unedited configuration is removed.
     fs::copy(tree::root().join("etc/cofferdam.toml"), &config).unwrap();
     install::uninstall_tree(&words).unwrap();
     assert!(!root.join("etc/cofferdam").exists());
 }
 
-/// A server of C's is built against an installation with nothing but pkg-config.
+/// A C server is built against an installation with nothing but pkg-config.
 /// Promise 55.
 #[test]
-fn a_c_server_is_compiled_with_what_pkg_config_says() {
+fn a_c_server_compiles_with_the_flags_of_pkg_config() {
     let temp = tempfile::tempdir().unwrap();
-    // Built with the tests of the workspace, beside this one.
+    // The tests of the workspace build the library next to this test.
     let own = std::env::current_exe().unwrap();
     let library = own.with_file_name(LIBRARY);
     assert!(
@@ -306,7 +307,7 @@ fn a_c_server_is_compiled_with_what_pkg_config_says() {
         "{} is missing: `cargo test -p cofferdam-dataplane --no-run` builds it",
         library.display()
     );
-    let built = Built {
+    let built = BuildProducts {
         library: Some(library),
         ..stand_in(temp.path())
     };
@@ -317,14 +318,14 @@ fn a_c_server_is_compiled_with_what_pkg_config_says() {
     let code = page.split("```c\n").nth(1).unwrap().split("```").next();
     let (source, program) = (temp.path().join("shout.c"), temp.path().join("shout"));
     fs::write(&source, code.unwrap()).unwrap();
-    let told = Command::new("pkg-config")
+    let flags = Command::new("pkg-config")
         .args(["--cflags", "--libs", "cofferdam-dataplane"])
         .env("PKG_CONFIG_PATH", root.join("opt/lib/pkgconfig"))
         .env("PKG_CONFIG_SYSROOT_DIR", &root)
         .output()
         .unwrap();
-    assert!(told.status.success(), "{told:?}");
-    let words = String::from_utf8(told.stdout).unwrap();
+    assert!(flags.status.success(), "{flags:?}");
+    let words = String::from_utf8(flags.stdout).unwrap();
     let compiled = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
         .args([&program, &source])
@@ -337,8 +338,8 @@ fn a_c_server_is_compiled_with_what_pkg_config_says() {
         .env("LD_LIBRARY_PATH", root.join("opt/lib"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("no dataplane answers on"), "{said}");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(stderr.contains("no dataplane answers on"), "{stderr}");
 }
 
 /// Promise 79.
@@ -360,9 +361,12 @@ fn the_unit_is_valid_and_exposes_little() {
         .args(["verify", unit])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.status.success(), "{told}");
-    let ours: Vec<&str> = told.lines().filter(|l| l.contains("cofferdam")).collect();
+    let remarks = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{remarks}");
+    let ours: Vec<&str> = remarks
+        .lines()
+        .filter(|l| l.contains("cofferdam"))
+        .collect();
     assert!(ours.is_empty(), "{ours:?}");
     for line in [
         "Type=notify",

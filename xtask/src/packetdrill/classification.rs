@@ -1,19 +1,19 @@
-//! What each script does: the classification in the repository.
+//! Classification of the scripts in the repository.
 
 use super::options::Ip;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The class of one script.
+/// Class of one script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
     Passes,
-    /// The stack does something else that its RFC allows.
+    /// The stack behaves differently, as its RFC allows.
     Differs(String),
-    /// The script tests what only Linux has.
+    /// The script tests something that only Linux has.
     NotApplicable(String),
-    /// A defect, or something that is missing.
+    /// A defect, or a missing feature.
     Open(String),
 }
 
@@ -33,10 +33,10 @@ const DIFFERS: &str = "differs by choice: ";
 const NOT_APPLICABLE: &str = "not applicable: ";
 const OPEN: &str = "open: ";
 
-/// The tables, in the order in which they count.
+/// Tables in the order of precedence, the lowest first.
 const TABLES: [&str; 4] = ["both", "v4", "v6", "mapped"];
 
-/// Classes by the scripts' paths.
+/// Classes by the paths of scripts.
 #[derive(Debug, Default)]
 pub struct Classification {
     classes: BTreeMap<String, Class>,
@@ -48,15 +48,17 @@ impl Classification {
     }
 }
 
-/// Reads the file: tables `both` (the packets of both versions), `v4`, `v6` and `mapped` of paths and
-/// classes. Later ones count before earlier ones; what holds for IPv4's packets holds for those of a
-/// mapped socket too.
+/// Parses the file: tables `both` (packets of both versions), `v4`, `v6` and `mapped` of paths and
+/// classes.
+///
+/// A later table overrides an earlier one. Classes for IPv4's packets also apply to those of a
+/// mapped socket.
 ///
 /// # Errors
-/// In words, what is not a class.
+/// The words that are not a class.
 pub fn parse(text: &str, ip: Ip) -> Result<Classification> {
     let tables: BTreeMap<String, BTreeMap<String, String>> =
-        toml::from_str(text).context("the classification is no table of scripts")?;
+        toml::from_str(text).context("the classification is not a table of scripts")?;
     let mut classes = BTreeMap::new();
     let own: &[&str] = match ip {
         Ip::V4 => &["both", "v4"],
@@ -103,7 +105,7 @@ fn class(words: &str) -> Result<Class> {
         return Ok(Class::Open(why));
     }
     bail!(
-        "`{words}` is no class: there are `{PASSES}`, `{DIFFERS}RFC and reason`, \
+        "`{words}` is not a class: there are `{PASSES}`, `{DIFFERS}RFC and reason`, \
          `{NOT_APPLICABLE}reason` and `{OPEN}cause`"
     )
 }
@@ -131,7 +133,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn what_holds_for_ipv4_holds_for_mapped_sockets_unless_they_are_named() {
+    fn ipv4_classes_apply_to_mapped_sockets_unless_overridden() {
         let text = "[v4]\n\"a.pkt\" = \"open: no PRR\"\n\"b.pkt\" = \"open: no PRR\"\n\
                     [mapped]\n\"b.pkt\" = \"passes\"\n[v6]\n\"a.pkt\" = \"passes\"\n";
         let mapped = parse(text, Ip::Mapped).expect("fine");
@@ -144,13 +146,13 @@ mod tests {
     fn wrong_classifications_are_named() {
         for (text, named) in [
             ("[v5]\n\"a.pkt\" = \"passes\"", "[v5]"),
-            ("[v4]\n\"a.pkt\" = \"fails\"", "`fails` is no class"),
-            ("[v4]\n\"a.pkt\" = \"open: \"", "is no class"),
+            ("[v4]\n\"a.pkt\" = \"fails\"", "`fails` is not a class"),
+            ("[v4]\n\"a.pkt\" = \"open: \"", "is not a class"),
             (
                 "[v4]\n\"a.pkt\" = \"differs by choice: because\"",
                 "names no RFC",
             ),
-            ("[v4]\n\"a.pkt\" = 1", "no table of scripts"),
+            ("[v4]\n\"a.pkt\" = 1", "not a table of scripts"),
         ] {
             let error = format!("{:#}", parse(text, Ip::V4).expect_err("refused"));
             assert!(error.contains(named), "{error}");

@@ -1,5 +1,5 @@
-//! packetdrill's scripts against the stack, or against Linux's: whoever has its sources runs them
-//! with one command. Nothing of packetdrill is in this repository.
+//! Runs packetdrill's scripts against our stack, or against Linux's, with one command. It needs
+//! packetdrill's sources: nothing of packetdrill is in this repository.
 
 mod classification;
 mod options;
@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the scripts are classified.
+/// Path of the classification.
 const CLASSIFICATION: &str = "crates/packetdrill-shim/classification.toml";
 
-/// `--sources DIR [--scripts DIR] [--ip v4|v6|mapped] [--kernel] [--jobs N] [--verbose] [FILTER]`.
+/// Runs `--sources DIR [--scripts DIR] [--ip v4|v6|mapped] [--kernel] [--jobs N] [--verbose]
+/// [FILTER]`.
 pub fn packetdrill(arguments: &[String]) -> Result<()> {
     let options = options::parse(arguments)?;
     let program = options.sources.join("gtests/net/packetdrill/packetdrill");
@@ -62,7 +63,7 @@ pub fn packetdrill(arguments: &[String]) -> Result<()> {
         folder: folder.clone(),
     };
     let outcomes = run_all(&sandbox, &all, options.jobs);
-    // Linux passes what it passes; only our own results are classified.
+    // Only our own results are classified; those of Linux are the reference.
     let classification = match options.under {
         Under::Kernel => Classification::default(),
         Under::Shim => {
@@ -75,7 +76,7 @@ pub fn packetdrill(arguments: &[String]) -> Result<()> {
     report(&outcomes, &classification, &options)
 }
 
-/// The scripts of a folder that match, by their paths in it.
+/// Matching scripts of a folder, by their paths in it.
 fn scripts(folder: &Path, options: &Options) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -99,7 +100,7 @@ fn scripts(folder: &Path, options: &Options) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Runs scripts, a few at a time.
+/// Runs scripts, several at a time.
 fn run_all(sandbox: &Sandbox, all: &[String], jobs: usize) -> Vec<(String, Outcome)> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Vec::new());
@@ -119,7 +120,7 @@ fn run_all(sandbox: &Sandbox, all: &[String], jobs: usize) -> Vec<(String, Outco
     outcomes
 }
 
-/// Prints what failed and the counts; fails when that is not what the classification says.
+/// Prints failures and counts; fails if they differ from the classification.
 fn report(
     outcomes: &[(String, Outcome)],
     classification: &Classification,

@@ -1,24 +1,24 @@
-//! The task's arguments.
+//! Arguments of the task.
 
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What the scripts are played against.
+/// Stack that the scripts test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
     /// Our stack.
     Shim,
-    /// Linux's.
+    /// Linux's stack.
     Kernel,
 }
 
-/// The version of IP.
+/// Version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ip {
     V4,
     V6,
-    /// IPv6 sockets that talk to IPv4 addresses (RFC 4291, 2.5.5.2).
+    /// IPv6 sockets with IPv4 addresses (RFC 4291, 2.5.5.2).
     Mapped,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Ip {
 }
 
 impl Ip {
-    /// As the command line and the classification call it.
+    /// Name on the command line and in the classification.
     pub const fn name(self) -> &'static str {
         match self {
             Ip::V4 => "v4",
@@ -42,7 +42,7 @@ impl Ip {
         }
     }
 
-    /// Scripts whose names end in the other version are not for this one.
+    /// Whether a script is for this version: its name does not end in another one.
     pub fn applies_to(self, script: &str) -> bool {
         !script.ends_with(match self {
             Ip::V4 | Ip::Mapped => "v6.pkt",
@@ -51,14 +51,14 @@ impl Ip {
     }
 }
 
-/// The arguments.
+/// Arguments of the task.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     pub sources: PathBuf,
     pub scripts: Option<PathBuf>,
     pub ip: Ip,
     pub under: Under,
-    /// Scripts at a time.
+    /// Number of scripts at a time.
     pub jobs: usize,
     pub verbose: bool,
     /// Part of a script's path.
@@ -74,10 +74,10 @@ impl Options {
 const USAGE: &str = "usage: cargo xtask packetdrill --sources DIR [--scripts DIR] \
     [--ip v4|v6|mapped] [--kernel] [--jobs N] [--verbose] [FILTER]";
 
-/// Reads arguments.
+/// Parses the arguments.
 ///
 /// # Errors
-/// In words, what is missing or not understood.
+/// The missing or invalid argument.
 pub fn parse(arguments: &[String]) -> Result<Options> {
     let (mut sources, mut scripts, mut filter) = (None, None, None);
     let (mut ip, mut under, mut jobs, mut verbose) = (Ip::V4, Under::Shim, None, false);
@@ -94,8 +94,8 @@ pub fn parse(arguments: &[String]) -> Result<Options> {
             "--scripts" => scripts = Some(folder(&value()?)?),
             "--ip" => {
                 let value = value()?;
-                let known = [Ip::V4, Ip::V6, Ip::Mapped];
-                let found = known.into_iter().find(|ip| ip.name() == value);
+                let versions = [Ip::V4, Ip::V6, Ip::Mapped];
+                let found = versions.into_iter().find(|ip| ip.name() == value);
                 ip = found.with_context(|| format!("--ip is v4, v6 or mapped, not `{value}`"))?;
             }
             "--kernel" => under = Under::Kernel,
@@ -113,7 +113,7 @@ pub fn parse(arguments: &[String]) -> Result<Options> {
             _ => bail!("one filter is enough\n{USAGE}"),
         }
     }
-    // Linux's timers run in real time, and a script's with them: one at a time.
+    // Linux's timers run in real time, and so does a script: one at a time.
     let usual = match under {
         Under::Shim => 4,
         Under::Kernel => 1,
@@ -132,7 +132,7 @@ pub fn parse(arguments: &[String]) -> Result<Options> {
 fn folder(path: &str) -> Result<PathBuf> {
     let path = std::path::Path::new(path);
     let found = path.canonicalize().ok().filter(|path| path.is_dir());
-    found.with_context(|| format!("{} is no folder", path.display()))
+    found.with_context(|| format!("{} is not a folder", path.display()))
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
             (&["--sources"], "--sources wants a value"),
             (
                 &["--sources", "/no/such/folder"],
-                "/no/such/folder is no folder",
+                "/no/such/folder is not a folder",
             ),
             (&["--sources", "/tmp", "--ip", "v5"], "not `v5`"),
             (&["--sources", "/tmp", "--jobs", "0"], "not `0`"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_for_one_version_of_ip_is_not_for_the_other() {
+    fn a_script_may_be_for_one_ip_version() {
         assert!(Ip::V4.applies_to("mtu/basic-v4.pkt") && !Ip::V4.applies_to("mtu/basic-v6.pkt"));
         assert!(Ip::V6.applies_to("mtu/basic-ipv6.pkt") && !Ip::V6.applies_to("x-v4.pkt"));
         assert!(Ip::V4.applies_to("close.pkt") && Ip::V6.applies_to("close.pkt"));

@@ -1,19 +1,19 @@
-//! What came of a script, beside what was expected.
+//! Outcome of a script, and its comparison with the classification.
 
 use super::classification::Class;
 use std::fmt;
 
-/// The end of one script.
+/// Outcome of one script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
-    /// With packetdrill's message.
+    /// Failed, with packetdrill's message.
     Failed(String),
     TimedOut,
 }
 
-/// The line of packetdrill's output that says what was wrong: the one that begins with the script's
-/// name and a line number, with what a script's own code complained about.
+/// Line of packetdrill's output that gives the reason, with complaints of the script's own code. It
+/// begins with the script's name and a line number.
 pub fn message(script: &str, output: &str) -> String {
     let name = script.rsplit('/').next().unwrap_or(script);
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
@@ -29,7 +29,7 @@ pub fn message(script: &str, output: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     match (place, assertion) {
         (place, Some(assertion)) => {
-            // What packetdrill says last is only that the code failed.
+            // The last message of packetdrill only says that the code failed.
             let line = lines
                 .iter()
                 .find(|line| line.starts_with(&format!("{name}:")));
@@ -47,18 +47,18 @@ pub fn message(script: &str, output: &str) -> String {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     passed: usize,
-    /// Failed, and classified so.
+    /// Failed, as classified.
     differs: usize,
     not_applicable: usize,
     open: usize,
-    /// Failed although classified as passing, or not at all.
+    /// Failed although classified as passing, or not classified.
     unexpected: usize,
     /// Passed although classified as failing.
     better: usize,
 }
 
 impl Summary {
-    /// Counts one; a line about it, unless it passed as expected.
+    /// Counts one script; returns a line about it, unless it passed as expected.
     pub fn count(
         &mut self,
         name: &str,
@@ -89,7 +89,7 @@ impl Summary {
         Some(format!("{word} {name}: {why}"))
     }
 
-    /// Whether a script failed that should not.
+    /// Whether a script failed that should pass.
     pub const fn is_wrong(&self) -> bool {
         self.unexpected > 0
     }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_is_packetdrills_own() {
+    fn the_message_comes_from_packetdrill() {
         let output = "sysctl: cannot stat /proc/x\nclose.pkt:12: error handling packet: bad ack\n\
                       script packet:  0.1 . 1:1(0)\nactual packet:  0.2 . 1:1(0)\n";
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
 
     /// Promise 62.
     #[test]
-    fn what_is_not_expected_is_counted() {
+    fn unexpected_outcomes_are_counted() {
         let failed = Outcome::Failed("bad".into());
         let open = Class::Open("no RACK".into());
         let mut summary = Summary::default();

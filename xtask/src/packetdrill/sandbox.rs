@@ -1,4 +1,5 @@
-//! One script in namespaces of its own: it writes sysctls, adds devices, and leaves files in /tmp.
+//! Sandbox of one script: namespaces of its own, because it writes sysctls, adds devices, and
+//! leaves files in /tmp.
 
 use super::options::Ip;
 use super::outcome::{Outcome, message};
@@ -6,16 +7,16 @@ use crate::run::as_root;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// How long a script may take, in seconds: the longest waits two minutes in real time.
+/// Time limit of a script, seconds: the longest waits two minutes in real time.
 const LIMIT_S: u32 = 180;
-/// With the clock of the shim it waits for nothing.
+/// Time limit with the shim's clock, seconds, for which a script does not wait.
 const SHIM_LIMIT_S: u32 = 60;
-/// What timeout(1) returns when it had to end the command.
+/// Exit code of timeout(1) when it ended the command.
 const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;
 
-/// Run in the namespaces before the script: a loopback, a /tmp whose changes nobody sees, and (for
-/// the shim, whose packets pass no device) the device that scripts configure.
+/// Script that prepares the namespaces: a loopback, a private /tmp, and, for the shim, whose
+/// packets pass no device, the device that scripts configure.
 const BEFORE: &str = r#"
 ip link set lo up
 mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work &&
@@ -26,11 +27,11 @@ fi
 cd "$FOLDER" && exec "$@"
 "#;
 
-/// How scripts are run.
+/// Way to run scripts.
 #[derive(Debug)]
 pub struct Sandbox {
     pub program: PathBuf,
-    /// None: against the kernel.
+    /// Library of the shim; `None` for the kernel's stack.
     pub shim: Option<PathBuf>,
     pub ip: Ip,
     pub folder: PathBuf,
@@ -45,7 +46,7 @@ impl Sandbox {
             None => (LIMIT_S, ""),
         };
         let folder = path.parent().unwrap_or(&self.folder);
-        // `sudo` keeps no environment but what is named to it.
+        // `sudo` keeps only environment variables that are passed by name.
         let mut command = Command::new("env");
         command
             .args(as_root())
@@ -64,7 +65,7 @@ impl Sandbox {
         if let Some(shim) = &self.shim {
             command.arg(format!("--so_filename={}", shim.display()));
         }
-        // Scripts call what lies beside them by relative paths.
+        // Scripts call files next to them by relative paths.
         command.arg(path.file_name().unwrap_or_default());
         match command.output() {
             Ok(output) => outcome(script, &output),
@@ -79,17 +80,17 @@ fn outcome(script: &str, output: &Output) -> Outcome {
         Some(TIMED_OUT | KILLED) => Outcome::TimedOut,
         _ => {
             let all = [&output.stdout[..], &output.stderr].concat();
-            let said = message(script, &String::from_utf8_lossy(&all));
-            Outcome::Failed(if said.is_empty() {
+            let text = message(script, &String::from_utf8_lossy(&all));
+            Outcome::Failed(if text.is_empty() {
                 format!("{}, and no message", output.status)
             } else {
-                said
+                text
             })
         }
     }
 }
 
-/// The options at the start of a script: lines that begin with two dashes.
+/// Options at the start of a script: lines that begin with two dashes.
 fn script_options(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().map(str::trim);
@@ -98,7 +99,7 @@ fn script_options(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Addresses, and the names that scripts take from the command line. A Fast Open cookie is
+/// Addresses, and the definitions that scripts take from the command line. A Fast Open cookie is
 /// SipHash-2-4 of both addresses, with the key that scripts set.
 fn arguments(ip: Ip, own: &[String]) -> Vec<String> {
     let words = match ip {
@@ -113,7 +114,7 @@ fn arguments(ip: Ip, own: &[String]) -> Vec<String> {
              -D TFO_COOKIE=c1d1e9742a47a9bc -D CODE=address_unreachable -D CMSG_LEVEL_IP=SOL_IPV6 \
              -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
         }
-        // The packets are IPv4's, what the socket is told is IPv6's.
+        // The packets are IPv4's, the addresses of the socket are IPv6's.
         Ip::Mapped => {
             "--ip_version=ipv4-mapped-ipv6 --local_ip=192.168.0.1 --gateway_ip=192.168.0.1 \
              --netmask_ip=255.255.0.0 --remote_ip=192.0.2.1 -D TFO_COOKIE=3021b9d889017eeb \
@@ -122,13 +123,13 @@ fn arguments(ip: Ip, own: &[String]) -> Vec<String> {
         }
     };
     let usual = std::iter::once("--send_omit_free");
-    // What a script says itself counts.
-    let said = |word: &str| {
+    // An option in the script itself overrides these.
+    let is_own = |word: &str| {
         let name = word.split('=').next();
         own.iter().any(|own| own.split('=').next() == name)
     };
     (usual.chain(words.split_whitespace()))
-        .filter(|word| !word.starts_with("--") || !said(word))
+        .filter(|word| !word.starts_with("--") || !is_own(word))
         .map(str::to_owned)
         .collect()
 }
@@ -138,13 +139,13 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    fn ended(status: i32, said: &str) -> Outcome {
+    fn ended(status: i32, stderr: &str) -> Outcome {
         outcome(
             "a/b.pkt",
             &Output {
                 status: std::process::ExitStatus::from_raw(status << 8),
                 stdout: Vec::new(),
-                stderr: said.as_bytes().to_vec(),
+                stderr: stderr.as_bytes().to_vec(),
             },
         )
     }
@@ -158,6 +159,6 @@ mod tests {
             ended(1, "b.pkt:3: no"),
             Outcome::Failed("b.pkt:3: no".into())
         );
-        assert!(matches!(ended(2, ""), Outcome::Failed(said) if said.contains("exit status: 2")));
+        assert!(matches!(ended(2, ""), Outcome::Failed(text) if text.contains("exit status: 2")));
     }
 }

@@ -50,7 +50,7 @@ fn metadata() -> Result<Value> {
         "cargo metadata failed: {}",
         errors.trim()
     );
-    serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
+    serde_json::from_slice(&output.stdout).context("cargo metadata is not JSON")
 }
 
 /// Packages of the metadata.

@@ -78,7 +78,7 @@ fn fault_of(
         ));
     }
     let Some(values) = definitions.into_iter().collect::<Option<Vec<_>>>() else {
-        return Some(format!("{bound} is no number, duration or range of them"));
+        return Some(format!("{bound} is not a number, a duration or a range"));
     };
     let is_stated = |value: &f64| {
         let same = |q: &Quantity| (q.value - value).abs() <= SAME * value.abs().max(SAME);

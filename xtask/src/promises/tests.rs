@@ -115,7 +115,7 @@ fn a_stated_quantity_equals_its_constant() {
             "It differs within 1% (`b::WITHIN`).",
             "no test is in the crate b",
         ),
-        ("It differs within 1% (`WORD`).", "WORD is no number"),
+        ("It differs within 1% (`WORD`).", "WORD is not a number"),
         ("There are 7 (`UNUSED`).", "UNUSED is used nowhere"),
     ] {
         assert_one(&faults(&format!("1. {text}\n"), &source), words);

@@ -1,4 +1,4 @@
-//! Findings that each file had when the gate came: a number that only falls.
+//! Baseline: the number of findings that each file had when the gate came, which only falls.
 
 use super::{Finding, Rule};
 use crate::tree;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// File of the baseline: lines of `RULE COUNT PATH`, sorted.
 const FILE: &str = "xtask/prose.baseline";
 
-/// Findings that are shown of one file and rule.
+/// Most findings of one file and rule that are printed.
 const MOST_SHOWN: usize = 5;
 
 /// Number of findings by file and rule.

@@ -141,7 +141,7 @@ fn is_checked(file: &Path) -> bool {
     is_script || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Findings of one file, without those that it exempts.
+/// Findings of one file, without the ones that it exempts.
 fn findings_of(file: &Path, text: &str) -> Vec<Finding> {
     let first = text.lines().next().unwrap_or_default();
     if GENERATED.iter().any(|mark| first.contains(mark)) {
@@ -175,7 +175,7 @@ fn findings_of(file: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether the finding's line, or the one before it, exempts it and says why.
+/// Whether the finding's line, or the one before it, exempts it with a reason.
 fn is_exempt(lines: &[&str], finding: &Finding) -> bool {
     let here = finding.line.saturating_sub(1);
     [Some(here), here.checked_sub(1)]

@@ -63,6 +63,7 @@ const NOUNS: &[&str] = &[
     "seed",
     "shed",
     "speed",
+    "testbed",
     "thread",
     "unlimited",
 ];

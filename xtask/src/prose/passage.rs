@@ -1,6 +1,6 @@
-//! Pieces of prose, wherever they stand.
+//! Pieces of prose in sources and documents.
 
-/// Kind of place that a passage stands in.
+/// Kind of place in which a passage stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Comment of a source file: its first sentence introduces something.
@@ -46,7 +46,7 @@ impl Passage {
     }
 }
 
-/// Text with what stands between backquotes replaced by `_`, line breaks kept.
+/// Replaces code between backquotes by `_`; line breaks stay.
 pub fn without_code(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for (number, part) in text.split('`').enumerate() {

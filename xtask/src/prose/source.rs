@@ -14,7 +14,7 @@ pub enum Language {
 
 /// Parts of a source file.
 pub struct Source {
-    /// Comments, and strings that people read. Those of tests are not among them.
+    /// Comments, and strings that people read. Strings of tests are left out.
     pub passages: Vec<Passage>,
     /// The code, line by line, with comments and strings blank.
     pub code: String,

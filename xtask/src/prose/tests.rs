@@ -80,7 +80,9 @@ fn words_of_the_dialect_are_refused_everywhere() {
     assert_eq!(findings("a.rs", over_lines), [(Rule::Word, 1)]);
     for text in [
         "// Rivalry, besides a retold story: `told` is a name.\n",
+        // prose: allow word: an example of a refused word
         "fn f() { let x = \"told\"; }\n",
+        // prose: allow word: an example of a refused word
         "#[cfg(test)]\nmod tests { const A: &str = \"what was told here\"; }\n",
     ] {
         assert_eq!(findings("a.rs", text), [], "{text}");
@@ -92,6 +94,7 @@ fn code_and_quotations_in_documents_are_no_prose() {
     for text in [
         "```console\n$ what told\n```\n",
         "    told\n",
+        // prose: allow word: an example of a refused word
         "> So it was told by a person.\n",
         "Run `what told` now.\n",
     ] {
@@ -108,6 +111,7 @@ fn types_and_locals_are_nouns() {
         "enum Kept {}",
         "pub struct Written(u8);",
         "trait Wanted {}",
+        // prose: allow word: an example of a refused word
         "fn f() { let told = 1; }",
         "fn f() { for known in x {} }",
         "fn f() { g(|held| 1); }",
@@ -120,6 +124,7 @@ fn types_and_locals_are_nouns() {
         "struct Seed;",
         "struct PendingFrames;",
         "struct ToldTwice;",
+        // prose: allow word: an example of a refused word
         "fn f() { let record = told(); }",
         "// struct Held",
         "fn f() { g(\"let held = 1\"); }",
@@ -155,6 +160,7 @@ fn an_exemption_has_a_reason() {
     // prose: allow exemption: an example of a bad one
     let bare = "// prose: allow word\nfn f() {}\n";
     assert_eq!(findings("a.rs", bare), [(Rule::Exemption, 1)]);
+    // prose: allow word: an example of a refused word
     let of_another_rule = "// prose: allow width: a table\n// told\n";
     assert_eq!(findings("a.rs", of_another_rule), [(Rule::Word, 2)]);
 }
@@ -162,6 +168,7 @@ fn an_exemption_has_a_reason() {
 #[test]
 fn generated_files_are_not_checked() {
     assert_eq!(
+        // prose: allow word: an example of a refused word
         findings("a.rs", "// @generated\n/// What told.\nfn f() {}\n"),
         []
     );
@@ -169,6 +176,7 @@ fn generated_files_are_not_checked() {
 
 #[test]
 fn strings_and_characters_do_not_confuse_the_lexer() {
+    // prose: allow word: an example of a refused word
     let text = "fn f<'a>(x: &'a str) { g('\"', '\\'', r#\"told\"told\"#, b\"\\\"\"); } // told\n";
     assert_eq!(findings("a.rs", text), [(Rule::Word, 1)]);
 }
