@@ -7,7 +7,7 @@
 use crate::attention::{QUIET, WATCHED};
 use crate::config::DiagnosisConfig;
 use cofferdam_diagnosis::windows::{self, WINDOW};
-use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, DiagnosisReading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
 use cofferdam_records::status::SUFFERS_CPUS;
 use cofferdam_types::{
@@ -44,7 +44,7 @@ pub(crate) type OpenDiagnosis = Box<dyn FnMut() -> Result<Box<dyn Diagnose>, Str
 /// Diagnosis of this host.
 struct HostDiagnosis {
     diagnosis: Diagnosis,
-    last: Option<Reading>,
+    last: Option<DiagnosisReading>,
 }
 
 impl Diagnose for HostDiagnosis {

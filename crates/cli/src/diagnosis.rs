@@ -7,7 +7,7 @@ use crate::here;
 use crate::selection::Selection;
 use crate::table::{finish, numbers_right, plain};
 use cofferdam_agent::Client;
-use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, DiagnosisReading};
 use cofferdam_records::diagnosis::DiagnosisRecord;
 use cofferdam_records::explain::Agent;
 use cofferdam_records::status::StatusReport;
@@ -30,7 +30,7 @@ pub struct Watch {
 
 enum Running {
     /// Diagnosis in this process.
-    Own(Box<(Diagnosis, Option<Reading>)>),
+    Own(Box<(Diagnosis, Option<DiagnosisReading>)>),
     /// Diagnosis in the agent, over the last second or so.
     Agent(Client),
 }

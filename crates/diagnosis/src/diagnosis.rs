@@ -1,7 +1,7 @@
 //! The running diagnosis: loads its BPF programs and reads their counters.
 
 use crate::groups::{GroupFields, Groups};
-use crate::reading::{ContainerCounts, Reading};
+use crate::reading::{ContainerCounts, DiagnosisReading};
 use crate::rows::{Rows, Slot};
 use crate::selection::diagnosed;
 use crate::shares::{OnCpu, UnusedCpuTime};
@@ -86,7 +86,10 @@ impl Diagnosis {
 
     /// Attaches the programs and reads the counters that the beginning of an interval needs.
     /// Weights, quotas and cpusets are read only at its end.
-    pub fn begin(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
+    pub fn begin(
+        &mut self,
+        containers: &[Arc<Container>],
+    ) -> Result<DiagnosisReading, DiagnosisError> {
         // The programs must know the owners of the running tasks before they are attached.
         self.follow(containers)?;
         self.switch(true)?;
@@ -109,7 +112,10 @@ impl Diagnosis {
     }
 
     /// Reads all counters. Each container's counts begin when it was first tracked.
-    pub fn snapshot(&mut self, containers: &[Arc<Container>]) -> Result<Reading, DiagnosisError> {
+    pub fn snapshot(
+        &mut self,
+        containers: &[Arc<Container>],
+    ) -> Result<DiagnosisReading, DiagnosisError> {
         self.read(containers, GroupFields::All)
     }
 
@@ -117,7 +123,7 @@ impl Diagnosis {
         &mut self,
         containers: &[Arc<Container>],
         fields: GroupFields,
-    ) -> Result<Reading, DiagnosisError> {
+    ) -> Result<DiagnosisReading, DiagnosisError> {
         self.follow(containers)?;
         for slot in self.rows.slots.values_mut().filter(|s| !s.same_path) {
             slot.same_path = self.groups.has_same_path(&slot.container);
@@ -137,7 +143,7 @@ impl Diagnosis {
             .collect();
         let levels = self.groups.read(counted.iter().map(|c| &c.path), fields);
         let sum = |field: fn(&ScheduleReading) -> u64| cpus.iter().map(field).sum();
-        Ok(Reading {
+        Ok(DiagnosisReading {
             monotonic,
             cpus: cpus.iter().filter(|c| c.cpu.seen).count(),
             online_cpus: online_cpus(&self.fs).map_or(cpus.len(), |online| online.len()),
@@ -174,7 +180,7 @@ impl Diagnosis {
             if best.as_ref().is_none_or(|(least, _)| took < *least) {
                 best = Some((took, reading));
             }
-            if took <= UNDISTURBED {
+            if took <= SHORT_READING {
                 break;
             }
         }
@@ -274,7 +280,7 @@ fn measure_programs() -> Result<(RuntimeStatistics, EmptyProgram), StartError> {
 /// Most attempts at a reading that nothing delayed.
 const TRIES: u32 = 8;
 /// A reading of all CPUs that takes no longer was not delayed.
-const UNDISTURBED: Duration = Duration::from_micros(500);
+const SHORT_READING: Duration = Duration::from_micros(500);
 
 fn now() -> Result<Duration, DiagnosisError> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)

@@ -13,7 +13,7 @@ const SHARES: u64 = 1024;
 const WEIGHT: u64 = 100;
 /// Readings after which the settings of a group that used no CPU are read again. Reading them each
 /// time takes half the time of a reading of many idle containers.
-const BELIEVED: u64 = 10;
+const CACHED_ROUNDS: u64 = 10;
 
 /// Fields of the groups that a reading needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Groups {
         let round = self.round;
         if let Some(cached) = self.cached.get_mut(&path)
             && cached.usage_ns == usage_ns
-            && round < cached.read_in + BELIEVED
+            && round < cached.read_in + CACHED_ROUNDS
         {
             cached.requested_in = round;
             return cached.settings;
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(weight(6, 200, GroupFields::Usage), 0, "nobody asked");
         assert_eq!(weight(6, 200, GroupFields::All), 200, "it ran");
         let rounds = (0..100).find(|_| weight(6, 300, GroupFields::All) == 300);
-        assert!(rounds.is_some_and(|n| n < BELIEVED), "{rounds:?}");
+        assert!(rounds.is_some_and(|n| n < CACHED_ROUNDS), "{rounds:?}");
         assert_eq!(weight(0, 50, GroupFields::All), 50, "made anew");
     }
 

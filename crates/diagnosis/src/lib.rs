@@ -21,4 +21,4 @@ pub use cofferdam_bpf::ProgramCost;
 pub use diagnosis::{Diagnosis, DiagnosisOptions};
 pub use error::{DiagnosisError, StartError};
 pub use promise::{Group, Level, Promise, share};
-pub use reading::Reading;
+pub use reading::DiagnosisReading;

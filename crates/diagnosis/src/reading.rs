@@ -27,7 +27,7 @@ pub(crate) struct ContainerCounts {
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct DiagnosisReading {
     pub(crate) monotonic: Duration,
     pub(crate) cpus: usize,
     pub(crate) online_cpus: usize,
@@ -41,10 +41,10 @@ pub struct Reading {
     pub(crate) health: DiagnosisHealth,
 }
 
-impl Reading {
+impl DiagnosisReading {
     /// Interval from `earlier` to this reading. Containers that `earlier` does not have appear in
     /// the next interval: their promise is unknown until then.
-    pub fn since(&self, earlier: &Reading) -> ScheduleInterval {
+    pub fn since(&self, earlier: &DiagnosisReading) -> ScheduleInterval {
         let length = self.monotonic.saturating_sub(earlier.monotonic);
         let before: HashMap<CgroupId, &ContainerCounts> = earlier
             .containers

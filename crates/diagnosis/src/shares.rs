@@ -1,6 +1,6 @@
 //! Lost time divided among the tasks that ran meanwhile.
 
-use crate::reading::{ContainerCounts, Reading};
+use crate::reading::{ContainerCounts, DiagnosisReading};
 use cofferdam_types::{CgroupId, CpuId, DiagnosedContainer, LossShare, UnusedTime};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -33,8 +33,8 @@ type Runner = (Option<CgroupId>, u64);
 /// [`MOST_RUNNERS`] steps per CPU and container with a large loss.
 pub(crate) fn divide(
     containers: &[DiagnosedContainer],
-    earlier: &Reading,
-    later: &Reading,
+    earlier: &DiagnosisReading,
+    later: &DiagnosisReading,
     length: Duration,
 ) -> (Vec<LossShare>, Vec<UnusedTime>) {
     let least_ns = (length.as_nanos() as f64 * DIVIDED_FROM) as u64;
@@ -87,7 +87,7 @@ fn scale(ns: u64, part: u64, whole: u64) -> u64 {
     (u128::from(ns) * u128::from(part) / u128::from(whole)) as u64
 }
 
-fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, UnusedCpuTime> {
+fn unused(earlier: &DiagnosisReading, later: &DiagnosisReading) -> BTreeMap<u32, UnusedCpuTime> {
     let before = |cpu: usize| earlier.by_cpu.get(cpu).copied().unwrap_or_default();
     let passed = |(cpu, now): (usize, &UnusedCpuTime)| {
         let old = before(cpu);
@@ -101,7 +101,7 @@ fn unused(earlier: &Reading, later: &Reading) -> BTreeMap<u32, UnusedCpuTime> {
 }
 
 /// Run and wait time of each container between the readings, by CPU.
-fn times(earlier: &Reading, later: &Reading) -> HashMap<CgroupId, Vec<OnCpu>> {
+fn times(earlier: &DiagnosisReading, later: &DiagnosisReading) -> HashMap<CgroupId, Vec<OnCpu>> {
     let before: HashMap<CgroupId, &ContainerCounts> =
         (earlier.containers.iter().map(|c| (c.container.cgroup, c))).collect();
     let of = |now: &ContainerCounts| {

@@ -123,7 +123,7 @@ pub(crate) mod network {
     pub const USAGE_FILES: usize = 128;
     /// Time between two readings of quota files: a quota may be set or removed at any time. Affects
     /// only the cost of a step and the delay of a new quota.
-    pub const QUOTA_LOOK: Duration = Duration::from_secs(1);
+    pub const QUOTA_READ_INTERVAL: Duration = Duration::from_secs(1);
 
     /// Smallest relative change of a weight that is written. Finer: more writes for the same share;
     /// coarser: the share is off by that part.
@@ -205,7 +205,7 @@ pub(crate) mod network {
     /// Charged time over which a container's placement is averaged, nanoseconds. Less: a few
     /// interruptions on one CPU outweigh another on which `ksoftirqd` hides the container; more: a
     /// moved container is found late.
-    pub const PLACED_NS: f64 = 10e6;
+    pub const PLACEMENT_NS: f64 = 10e6;
     /// Time constant of host tasks' average use, which must exceed [`RAN_PART`] on average or in
     /// two consecutive steps. Shorter: each wake-up of a service gets a share for [`COMPETES`];
     /// longer: a job that pauses waits for its share.
@@ -218,7 +218,7 @@ pub(crate) mod network {
     /// and the delay of a changed weight.
     pub const WEIGHT_LIFE: Duration = Duration::from_secs(2);
     /// Most cached weights; above it the cache is cleared. Bounds the memory.
-    pub const WEIGHTS_KNOWN: usize = 4096;
+    pub const MOST_CACHED_WEIGHTS: usize = 4096;
 
     /// Part of a CPU. A container that is charged this much for others without repayment is
     /// reported in `status`.
@@ -232,7 +232,7 @@ pub(crate) mod network {
     /// Time after which a failed means is retried.
     pub const TRY_AGAIN: Duration = Duration::from_secs(10);
     /// Time between two readings of addresses and devices while programs are attached.
-    pub const DEVICES_LOOK: Duration = Duration::from_secs(2);
+    pub const DEVICES_READ_INTERVAL: Duration = Duration::from_secs(2);
     /// Most entry devices of one namespace: each costs an attachment.
     pub const MOST_DEVICES: usize = 64;
 }
@@ -245,9 +245,9 @@ pub(crate) mod interrupt {
     /// Interrupts sent for the first estimate; they take 30 ms together.
     pub const ROUNDS: u32 = 1_000;
     /// Pause between two of these interrupts: longer than one takes.
-    pub const APART: Duration = Duration::from_micros(10);
+    pub const SEND_PAUSE: Duration = Duration::from_micros(10);
     /// Least number of gaps for a result.
-    pub const ENOUGH: usize = 100;
+    pub const LEAST_GAPS: usize = 100;
     /// Longest plausible cost of an interrupt.
     pub const MOST: Duration = Duration::from_micros(20);
     /// Interruptions per second from which a CPU is measured: timers behind a shaped queue
@@ -255,26 +255,26 @@ pub(crate) mod interrupt {
     pub const BUSY_RATE: f64 = 2_000.0;
     /// CPU time of a conclusive measurement: with [`AGAIN_AFTER`] less than a thousandth of a CPU.
     /// Longer: the victim of a stream notices it.
-    pub const LOOK: Duration = Duration::from_millis(5);
+    pub const MEASURED_TIME: Duration = Duration::from_millis(5);
     /// Longest CPU time of a measurement, while interrupts are rarer.
-    pub const LONGEST_LOOK: Duration = Duration::from_millis(10);
-    /// CPU time after which a measurement ends if interrupts are too rare for [`ENOUGH_SEEN`].
+    pub const MOST_MEASURED_TIME: Duration = Duration::from_millis(10);
+    /// CPU time after which a measurement ends if interrupts are too rare for [`LEAST_SAMPLES`].
     /// Repeated longer ones took 7% of a victim's time (measured with one stream over a veth).
-    pub const SHORTEST_LOOK: Duration = Duration::from_millis(3);
+    pub const LEAST_MEASURED_TIME: Duration = Duration::from_millis(3);
     /// Least number of interrupts, over all measurements, for a result. Measured with streams: 0 to
     /// 15 interrupts per measurement, and the median of ten is within 1 µs.
-    pub const ENOUGH_SEEN: usize = 10;
+    pub const LEAST_SAMPLES: usize = 10;
     /// Longest plausible loss by one interrupt: above it the hypervisor took part.
-    pub const MOST_LOST: Duration = Duration::from_micros(50);
+    pub const MOST_LOST_TIME: Duration = Duration::from_micros(50);
     /// Most samples that are stored; the oldest go first.
     pub const MOST_COSTS: usize = 1_024;
     /// Longest duration of a measurement.
-    pub const LOOK_AT_MOST: Duration = Duration::from_millis(200);
+    pub const MEASUREMENT_TIMEOUT: Duration = Duration::from_millis(200);
     /// Longest time between two comparisons of the wall clock with the thread's clock.
     pub const CHECK: Duration = Duration::from_millis(1);
     /// Time without the CPU above which a gap does not count. A switch to another task and back
     /// takes longer, and reading the two clocks takes less.
-    pub const AWAY: Duration = Duration::from_micros(1);
+    pub const AWAY_TIME: Duration = Duration::from_micros(1);
     /// Time until the next measurement after a conclusive one.
     pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
     /// Time until the next measurement after an inconclusive one, doubled each time on a CPU.

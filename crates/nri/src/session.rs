@@ -196,7 +196,7 @@ impl Session {
                 };
                 self.requested(message.stream, &request, events)
             }
-            (frame::RUNTIME, MessageKind::Response) => self.answered(&message, events),
+            (frame::RUNTIME, MessageKind::Response) => self.handle_response(&message, events),
             // Neither side sends such messages.
             _ => {
                 self.malformed += 1;
@@ -206,7 +206,11 @@ impl Session {
     }
 
     /// Handles the runtime's answer to a call.
-    fn answered(&mut self, message: &Message, events: &mut Vec<Event>) -> Result<(), SessionError> {
+    fn handle_response(
+        &mut self,
+        message: &Message,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
         let Ok(response) = rpc::Response::decode(message.data.as_slice()) else {
             self.malformed += 1;
             return Ok(());

@@ -50,7 +50,7 @@ impl Runtime {
         pods: Vec<api::PodSandbox>,
         containers: Vec<api::Container>,
     ) -> io::Result<(String, Vec<api::ContainerUpdate>)> {
-        let PluginCall::Register(plugin) = self.called()? else {
+        let PluginCall::Register(plugin) = self.next_call()? else {
             return Err(Error::new(ErrorKind::InvalidData, "it did not register"));
         };
         let configure = api::ConfigureRequest {
@@ -109,10 +109,10 @@ impl Runtime {
     ///
     /// # Errors
     /// Fails if the plugin closes the connection.
-    pub fn called(&mut self) -> io::Result<PluginCall> {
+    pub fn next_call(&mut self) -> io::Result<PluginCall> {
         loop {
-            if let Some(called) = self.calls.pop_front() {
-                return Ok(called);
+            if let Some(next_call) = self.calls.pop_front() {
+                return Ok(next_call);
             }
             self.read()?;
         }
@@ -142,13 +142,13 @@ impl Runtime {
         let bad = |e: prost::DecodeError| Error::new(ErrorKind::InvalidData, e);
         let request = rpc::Request::decode(message.data.as_slice()).map_err(bad)?;
         let payload = request.payload.as_slice();
-        let called = match request.method.as_str() {
+        let next_call = match request.method.as_str() {
             "RegisterPlugin" => {
                 PluginCall::Register(api::RegisterPluginRequest::decode(payload).map_err(bad)?)
             }
             _ => PluginCall::Update(api::UpdateContainersRequest::decode(payload).map_err(bad)?),
         };
-        self.calls.push_back(called);
+        self.calls.push_back(next_call);
         self.send(&rpc::response(frame::RUNTIME, message.stream, Vec::new()))
     }
 

@@ -5,7 +5,7 @@
 //! has whole CPUs only). The rules, hardest first:
 //!
 //! 1. No CPU belongs to two, and no slice CPU is promised beyond one CPU.
-//! 2. [`Options::keep_cpus`] CPUs stay for standard containers and the host.
+//! 2. [`PlanOptions::keep_cpus`] CPUs stay for standard containers and the host.
 //! 3. A container with a place keeps it. A change moves others only if it cannot be met otherwise,
 //!    and then only their slices.
 //! 4. The SMT siblings of a core are not split between tenants if that can be avoided.
@@ -26,7 +26,7 @@ mod slices;
 pub mod weight;
 mod work;
 
-pub use plan::{Impossible, Limits, Options, Placement, Plan, PlanError};
+pub use plan::{Impossible, Limits, Placement, Plan, PlanError, PlanOptions};
 pub use planner::{plan, plan_what_fits, plan_within};
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use std::fmt;
 
 /// CPUs that the planner leaves alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct PlanOptions {
     /// Number of CPUs that stay for standard containers and the host; default 1.
     pub keep_cpus: u32,
 }
 
-impl Default for Options {
+impl Default for PlanOptions {
     fn default() -> Self {
-        Options { keep_cpus: 1 }
+        PlanOptions { keep_cpus: 1 }
     }
 }
 
@@ -23,7 +23,7 @@ pub struct Limits {
     /// CPUs that a request can be given; all usable ones if it is not listed.
     pub allowed: BTreeMap<CgroupId, BTreeSet<CpuId>>,
     /// Sets in which at least one CPU stays shared: each contains all CPUs of some standard
-    /// containers. A set of all usable CPUs is no limit; [`Options::keep_cpus`] decides then.
+    /// containers. A set of all usable CPUs is no limit; [`PlanOptions::keep_cpus`] decides then.
     pub shared: Vec<BTreeSet<CpuId>>,
 }
 

@@ -1,6 +1,6 @@
 //! Order of planning: requests that keep their CPUs, then changed ones, then new ones.
 
-use crate::plan::{Impossible, Limits, Options, Placement, Plan, PlanError};
+use crate::plan::{Impossible, Limits, Placement, Plan, PlanError, PlanOptions};
 use crate::pool::{Holder, Pool};
 use crate::slices::{Slices, WHOLE};
 use crate::work::Work;
@@ -24,7 +24,7 @@ pub fn plan(
     topology: &Topology,
     previous: &Plan,
     requests: &[Request],
-    options: Options,
+    options: PlanOptions,
 ) -> Result<Plan, PlanError> {
     let (plan, impossible) = plan_what_fits(topology, previous, requests, options);
     if impossible.is_empty() {
@@ -41,7 +41,7 @@ pub fn plan_what_fits(
     topology: &Topology,
     previous: &Plan,
     requests: &[Request],
-    options: Options,
+    options: PlanOptions,
 ) -> (Plan, Vec<Impossible>) {
     plan_within(topology, previous, requests, options, &Limits::default())
 }
@@ -52,7 +52,7 @@ pub fn plan_within(
     topology: &Topology,
     previous: &Plan,
     requests: &[Request],
-    options: Options,
+    options: PlanOptions,
     limits: &Limits,
 ) -> (Plan, Vec<Impossible>) {
     let work = Work::default();

@@ -4,7 +4,7 @@
 use super::containers::{Containers, Member};
 use crate::error::BenchError;
 use crate::reservation::data::{Entitlements, ReservationCell};
-use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, DiagnosisReading};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Watch(Diagnosis);
 pub(super) struct WatchStart {
     /// Containers, the target first.
     containers: Vec<Arc<Container>>,
-    reading: Reading,
+    reading: DiagnosisReading,
 }
 
 impl Watch {
@@ -67,7 +67,7 @@ impl Watch {
         }))
     }
 
-    fn read(&mut self, containers: &[Arc<Container>]) -> Result<Reading, BenchError> {
+    fn read(&mut self, containers: &[Arc<Container>]) -> Result<DiagnosisReading, BenchError> {
         let reading = self.0.snapshot(containers);
         reading.map_err(|e| BenchError::Ledger(e.to_string()))
     }

@@ -29,12 +29,12 @@ fn counted(id: u64, times: Times<'_>) -> ContainerCounts {
     }
 }
 
-fn reading(containers: Vec<ContainerCounts>, unused_ms: Times<'_>) -> Reading {
+fn reading(containers: Vec<ContainerCounts>, unused_ms: Times<'_>) -> DiagnosisReading {
     let unused = |(idle_ms, host_ms): &(u64, u64)| UnusedCpuTime {
         idle_ns: idle_ms * MS,
         host_ns: host_ms * MS,
     };
-    Reading {
+    DiagnosisReading {
         monotonic: LENGTH,
         cpus: 2,
         online_cpus: 2,

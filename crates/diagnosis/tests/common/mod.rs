@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use cofferdam_accounting::hidden_softirqs_by_reference;
-use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, Reading};
+use cofferdam_diagnosis::{Diagnosis, DiagnosisOptions, DiagnosisReading};
 use cofferdam_host::Inventory;
 use cofferdam_lab::fixtures::{
     Exclusive, FakeContainer, ForkedProcess, exclusive, fork, repeat_when_hidden, time_limit,
@@ -45,7 +45,7 @@ pub fn diagnosis() -> Diagnosis {
     }
 }
 
-pub fn read(diagnosis: &mut Diagnosis) -> Reading {
+pub fn read(diagnosis: &mut Diagnosis) -> DiagnosisReading {
     diagnosis
         .snapshot(&containers())
         .expect("the diagnosis can be read")

@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Most tries with other CPUs for an owner that the kernel refuses some.
-pub(super) const OTHER_CPUS: u32 = 3;
+pub(super) const MOST_OTHER_TRIES: u32 = 3;
 /// Most repetitions for a tree that others write meanwhile.
-const REWRITTEN: u32 = 2;
+const MOST_REWRITE_ROUNDS: u32 = 2;
 
 /// Outcome of an arrangement's writes.
 #[derive(Debug, Default)]
@@ -46,9 +46,9 @@ impl Reservations {
             let outcome = self.place(journal);
             let is_refused = outcome.is_refused();
             for (id, cpus, refusal) in outcome.refused {
-                self.refuse(journal, id, cpus, &refusal, round < OTHER_CPUS);
+                self.refuse(journal, id, cpus, &refusal, round < MOST_OTHER_TRIES);
             }
-            let is_pending = outcome.is_rewritten && round < REWRITTEN;
+            let is_pending = outcome.is_rewritten && round < MOST_REWRITE_ROUNDS;
             if !is_refused && !is_pending {
                 break;
             }

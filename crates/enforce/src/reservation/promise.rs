@@ -7,7 +7,7 @@
 use super::Reservations;
 use crate::cpus::spell;
 use crate::journal::Journal;
-use cofferdam_reserve::{Limits, Options, Plan, plan_within};
+use cofferdam_reserve::{Limits, Plan, PlanOptions, plan_within};
 use cofferdam_types::{CgroupId, Container, CpuAmount};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl Reservations {
         requests: &[(CgroupId, CpuAmount)],
         limits: &Limits,
     ) -> (Plan, Vec<cofferdam_reserve::Impossible>) {
-        let options = Options {
+        let options = PlanOptions {
             keep_cpus: self.options.keep_cpus,
         };
         plan_within(&self.topology, &self.plan, requests, options, limits)

@@ -1,7 +1,7 @@
 //! Single cases.
 
 use super::host::{cpus, host};
-use crate::{Options, Plan, plan, plan_what_fits};
+use crate::{Plan, PlanOptions, plan, plan_what_fits};
 use cofferdam_types::{CgroupId, CpuAmount, CpuId};
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn set<const N: usize>(numbers: [u32; N]) -> BTreeSet<CpuId> {
 }
 
 fn fresh(host: &cofferdam_types::Topology, requests: &[(CgroupId, CpuAmount)]) -> Plan {
-    plan(host, &Plan::default(), requests, Options::default()).unwrap()
+    plan(host, &Plan::default(), requests, PlanOptions::default()).unwrap()
 }
 
 #[test]
@@ -30,12 +30,12 @@ fn two_cpus_give_one_away() {
 fn the_impossible_is_named_with_what_would_fit() {
     let host = host(1, 1, 4, 1);
     let requests = [(A, cpus(2.0)), (B, cpus(1.5)), (C, cpus(0.25))];
-    let error = plan(&host, &Plan::default(), &requests, Options::default()).unwrap_err();
+    let error = plan(&host, &Plan::default(), &requests, PlanOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "this host cannot reserve 1.5 CPUs for container 2: 0.75 would fit"
     );
-    let (now, _) = plan_what_fits(&host, &Plan::default(), &requests, Options::default());
+    let (now, _) = plan_what_fits(&host, &Plan::default(), &requests, PlanOptions::default());
     assert_eq!(now.placements[&A].milli_cpus(), 2000);
     assert_eq!(now.placements[&C].milli_cpus(), 250);
     assert!(!now.placements.contains_key(&B));
@@ -46,7 +46,7 @@ fn a_change_that_is_impossible_keeps_what_was() {
     let host = host(1, 1, 4, 1);
     let before = fresh(&host, &[(A, cpus(1.0)), (B, cpus(2.0))]);
     let wanted = [(A, cpus(3.0)), (B, cpus(2.0))];
-    let (after, no) = plan_what_fits(&host, &before, &wanted, Options::default());
+    let (after, no) = plan_what_fits(&host, &before, &wanted, PlanOptions::default());
     assert_eq!(after, before);
     assert_eq!((no[0].id, no[0].fits), (A, Some(cpus(1.0))));
 }
@@ -75,7 +75,7 @@ fn the_slice_is_on_the_sibling_of_the_odd_cpu() {
 fn growing_heals_a_split_core() {
     let host = host(1, 1, 4, 2);
     let before = fresh(&host, &[(A, cpus(1.0))]);
-    let after = plan(&host, &before, &[(A, cpus(2.0))], Options::default()).unwrap();
+    let after = plan(&host, &before, &[(A, cpus(2.0))], PlanOptions::default()).unwrap();
     assert_eq!(after.placements[&A].own, set([3, 7]));
 }
 
@@ -83,7 +83,7 @@ fn growing_heals_a_split_core() {
 fn shrinking_gives_up_the_split_core() {
     let host = host(1, 1, 4, 2);
     let before = fresh(&host, &[(A, cpus(3.0))]);
-    let after = plan(&host, &before, &[(A, cpus(2.0))], Options::default()).unwrap();
+    let after = plan(&host, &before, &[(A, cpus(2.0))], PlanOptions::default()).unwrap();
     assert!(
         after.placements[&A]
             .own
@@ -106,7 +106,7 @@ fn slices_are_merged_when_a_cpu_is_needed() {
     let before = fresh(&host, &four);
     assert_eq!(before.reserved().len(), 2);
     let two = [(A, cpus(0.4)), (B, cpus(0.4)), (CgroupId(5), cpus(2.0))];
-    let after = plan(&host, &before, &two, Options::default()).unwrap();
+    let after = plan(&host, &before, &two, PlanOptions::default()).unwrap();
     assert_eq!(
         after.placements[&A].slice.map(|s| s.0),
         after.placements[&B].slice.map(|s| s.0)
@@ -125,7 +125,7 @@ fn a_cpu_that_goes_offline_is_replaced() {
         &less,
         &before,
         &[(A, cpus(1.0)), (B, cpus(1.0))],
-        Options::default(),
+        PlanOptions::default(),
     )
     .unwrap();
     assert_eq!(after.placements[&B], before.placements[&B]);
@@ -145,7 +145,7 @@ fn an_invalid_previous_plan_does_no_harm() {
         &host,
         &bad,
         &[(A, cpus(1.0)), (B, cpus(1.5))],
-        Options::default(),
+        PlanOptions::default(),
     )
     .unwrap();
     assert_eq!(now.reserved().len(), 3);

@@ -2,7 +2,7 @@
 
 use super::host::{Change, any_change, any_host, apply, cpus, host};
 use super::properties::check;
-use crate::{Limits, Options, Plan, plan_within};
+use crate::{Limits, Plan, PlanOptions, plan_within};
 use cofferdam_types::{CgroupId, CpuId, Topology};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -27,7 +27,7 @@ fn a_request_is_placed_where_the_cgroup_above_allows_it() {
     let host = host(1, 1, 4, 1);
     let within = limits(&[(A, set([0, 1]))], &[]);
     let requests = [(B, cpus(2.0)), (A, cpus(1.0))];
-    let options = Options::default();
+    let options = PlanOptions::default();
     let (now, no) = plan_within(&host, &Plan::default(), &requests, options, &within);
     assert!(no.is_empty(), "{no:?}");
     assert_eq!(now.placements[&A].own, set([1]));
@@ -39,7 +39,7 @@ fn the_last_cpu_of_a_standard_container_is_not_taken() {
     let host = host(1, 1, 4, 1);
     let within = limits(&[(A, set([3]))], &[set([3]), set([0, 1, 2, 3])]);
     let requests = [(A, cpus(1.0)), (B, cpus(1.0))];
-    let options = Options::default();
+    let options = PlanOptions::default();
     let (now, no) = plan_within(&host, &Plan::default(), &requests, options, &within);
     assert_eq!((no.len(), no[0].id, no[0].fits), (1, A, None));
     assert_eq!(now.placements[&B].own, set([2]));
@@ -48,7 +48,7 @@ fn the_last_cpu_of_a_standard_container_is_not_taken() {
 #[test]
 fn a_place_stays_despite_a_bound_standard_container() {
     let host = host(1, 1, 2, 1);
-    let options = Options::default();
+    let options = PlanOptions::default();
     let requests = [(A, cpus(1.0))];
     let free = Limits::default();
     let (before, _) = plan_within(&host, &Plan::default(), &requests, options, &free);
@@ -70,7 +70,7 @@ fn a_place_stays_despite_a_bound_standard_container() {
 #[test]
 fn a_narrowed_parent_moves_its_container_or_names_it() {
     let host = host(1, 1, 4, 1);
-    let options = Options::default();
+    let options = PlanOptions::default();
     let requests = [(A, cpus(2.0))];
     let free = Limits::default();
     let (before, _) = plan_within(&host, &Plan::default(), &requests, options, &free);
@@ -90,7 +90,7 @@ fn slices_are_packed_where_each_may_run() {
     let host = host(1, 1, 4, 1);
     let within = limits(&[(A, set([0])), (B, set([3]))], &[]);
     let requests = [(A, cpus(0.5)), (B, cpus(0.5)), (CgroupId(3), cpus(0.5))];
-    let options = Options::default();
+    let options = PlanOptions::default();
     let (now, no) = plan_within(&host, &Plan::default(), &requests, options, &within);
     assert!(no.is_empty(), "{no:?}");
     assert_eq!(now.placements[&A].slice, Some((CpuId(0), 500)));
@@ -144,7 +144,7 @@ proptest! {
             1..5,
         ),
     ) {
-        let options = Options { keep_cpus };
+        let options = PlanOptions { keep_cpus };
         let (mut requests, mut now) = (Vec::new(), Plan::default());
         let usable: BTreeSet<CpuId> = topology.usable().map(|c| c.cpu).collect();
         for (ranges, changes) in &eras {
@@ -201,7 +201,7 @@ proptest! {
                 &topology,
                 &Plan::default(),
                 &requests,
-                Options::default(),
+                PlanOptions::default(),
                 limits,
             )
         };

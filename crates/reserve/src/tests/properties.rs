@@ -3,7 +3,7 @@
 use super::host::{Change, any_amount, any_change, any_host, apply, cpus, host};
 use crate::planner::Scene;
 use crate::work::Work;
-use crate::{Impossible, Options, Plan, plan, plan_what_fits};
+use crate::{Impossible, Plan, PlanOptions, plan, plan_what_fits};
 use cofferdam_types::{CgroupId, CpuAmount, CpuId, Topology};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ type Requests = Vec<(CgroupId, CpuAmount)>;
 /// Checks the properties of any plan, whatever was requested.
 pub fn check(
     topology: &Topology,
-    options: Options,
+    options: PlanOptions,
     requests: &Requests,
     now: &Plan,
     no: &[Impossible],
@@ -97,7 +97,7 @@ proptest! {
         keep_cpus in 0u32..4,
         changes in prop::collection::vec(any_change(), 1..40),
     ) {
-        let options = Options { keep_cpus };
+        let options = PlanOptions { keep_cpus };
         let (mut requests, mut now) = (Requests::new(), Plan::default());
         for change in &changes {
             apply(&mut requests, change);
@@ -141,7 +141,7 @@ proptest! {
         changes in prop::collection::vec(any_change(), 1..30),
         last in any_change(),
     ) {
-        let options = Options::default();
+        let options = PlanOptions::default();
         let (mut requests, mut now) = (Requests::new(), Plan::default());
         for change in &changes {
             apply(&mut requests, change);
@@ -208,7 +208,7 @@ proptest! {
         amounts in prop::collection::vec(any_amount(), 1..30),
     ) {
         let requests: Requests = (1..).map(CgroupId).zip(amounts).collect();
-        let Ok(now) = plan(&topology, &Plan::default(), &requests, Options::default()) else {
+        let Ok(now) = plan(&topology, &Plan::default(), &requests, PlanOptions::default()) else {
             return Ok(());
         };
         let split = split_cores(&topology, &now);
@@ -259,7 +259,7 @@ proptest! {
         let topology = host(sockets, caches, cores, threads);
         let amount = cpus(f64::from(whole));
         let request = vec![(CgroupId(1), amount)];
-        let Ok(now) = plan(&topology, &Plan::default(), &request, Options::default()) else {
+        let Ok(now) = plan(&topology, &Plan::default(), &request, PlanOptions::default()) else {
             return Ok(());
         };
         let places: Vec<_> = topology
@@ -296,7 +296,7 @@ proptest! {
         let scene = Scene {
             topology: &topology,
             limits: Default::default(),
-            keep: Options::default().keep_cpus as usize,
+            keep: PlanOptions::default().keep_cpus as usize,
             work: &work,
         };
         let (state, _) = scene.solve(&Plan::default(), &requests);

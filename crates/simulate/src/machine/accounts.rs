@@ -119,13 +119,13 @@ impl Accounts {
     }
 
     /// Adds `ran_ns` of a thread of `tenant`.
-    pub fn ran(&mut self, tenant: usize, ran_ns: u64) {
+    pub fn add_run(&mut self, tenant: usize, ran_ns: u64) {
         self.tenants[tenant].time.run_ns += ran_ns;
         self.tenants[tenant].used_ns += ran_ns;
     }
 
     /// Adds `idle_ns` of idle time of `cpu`.
-    pub fn idled(&mut self, cpu: usize, idle_ns: u64) {
+    pub fn add_idle(&mut self, cpu: usize, idle_ns: u64) {
         let idle = &mut self.idle[cpu];
         idle.total_ns += idle_ns;
         match self.throttled[cpu][..] {

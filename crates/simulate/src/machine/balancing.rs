@@ -25,7 +25,7 @@ const HOT_NS: u64 = 500_000;
 /// Number of failures after which that time no longer counts (`cache_nice_tries`).
 const TRIES: u32 = 1;
 /// Most threads that are examined at once (`sysctl_sched_nr_migrate`).
-const MOST_LOOKED_AT: usize = 32;
+const MOST_EXAMINED: usize = 32;
 /// Factor by which a busy CPU balances more rarely (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
@@ -250,7 +250,7 @@ impl Machine<'_> {
             .threads
             .iter()
             .copied()
-            .take(MOST_LOOKED_AT)
+            .take(MOST_EXAMINED)
             .collect();
         let mut left = imbalance;
         let mut moved = 0;

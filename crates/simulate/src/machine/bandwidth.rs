@@ -1,7 +1,6 @@
 //! Pool of a CFS quota: filled each period, taken by CPUs in slices, returned by idle ones.
 //! Sources: kernel/sched/fair.c (`assign_cfs_rq_runtime`, `__return_cfs_rq_runtime`,
 //! `distribute_cfs_runtime`) and Documentation/scheduler/sched-bwc.rst.
-//! `distribute_cfs_runtime`) and Documentation/scheduler/sched-bwc.rst.
 
 use crate::scenario::Quota;
 use std::collections::VecDeque;

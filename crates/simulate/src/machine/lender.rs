@@ -4,7 +4,7 @@ use crate::cpus::CpuSet;
 use crate::host::CgroupVersion;
 use crate::scenario::{Policy, Scenario};
 use cofferdam_reserve::lending::{Lending, is_wanted};
-use cofferdam_reserve::{Impossible, Options, Plan, plan_what_fits, weight};
+use cofferdam_reserve::{Impossible, Plan, PlanOptions, plan_what_fits, weight};
 use cofferdam_types::{CgroupId, CpuId};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Lender {
             let reserved = tenants.iter().enumerate();
             requests.extend(reserved.filter_map(|(i, t)| Some((id(i), t.reserved?))));
         }
-        let options = Options {
+        let options = PlanOptions {
             keep_cpus: scenario.keep_cpus,
         };
         let (plan, impossible) = plan_what_fits(

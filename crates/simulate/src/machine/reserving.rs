@@ -41,14 +41,14 @@ impl Machine<'_> {
             for thread in 0..self.threads.len() {
                 let (_, cpu) = self.tree.places[thread];
                 if self.threads[thread].tenant == tenant && !self.allowed[tenant].has(cpu) {
-                    self.expel(thread);
+                    self.move_away(thread);
                 }
             }
         }
     }
 
     /// Moves a thread off a CPU that it may no longer use.
-    fn expel(&mut self, thread: usize) {
+    fn move_away(&mut self, thread: usize) {
         let entity = &self.tree.entities[thread];
         if !entity.queued {
             return;

@@ -21,13 +21,13 @@ impl Machine<'_> {
         }
         self.cpus[cpu].updated_ns = self.now_ns;
         let Some(thread) = self.cpus[cpu].current else {
-            self.accounts.idled(cpu, ran_ns);
+            self.accounts.add_idle(cpu, ran_ns);
             return;
         };
         let one = &mut self.threads[thread];
         one.ran_at_ns = self.now_ns;
         one.left_ns = one.left_ns.map(|left| left.saturating_sub(ran_ns));
-        self.accounts.ran(one.tenant, ran_ns);
+        self.accounts.add_run(one.tenant, ran_ns);
         let mut due = false;
         let mut spent = false;
         let mut entity = thread;

@@ -9,8 +9,8 @@
 //!
 //! Rejected: on hybrid hosts the v1 hierarchies alone. Ledger and diagnosis tell containers by
 //! their v2 cgroups, and would take the thread's time, and softirqs in it, for the host's.
-//! Rejected: to leave when the container is paused. Its neighbours would then be charged for a flood
-//! of packets to it.
+//! Rejected: to leave when the container is paused. Its neighbours would then be charged for a
+//! flood of packets to it.
 
 use super::napi::NapiError;
 use crate::journal::{ChangeError, Form, Journal, NAPI_CGROUP, Target};

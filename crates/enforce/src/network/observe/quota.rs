@@ -1,7 +1,7 @@
 //! CPU quotas that bind a container, read from time to time.
 
 use crate::network::place::Place;
-use crate::tuning::network::{QUOTA_LOOK, QUOTA_PERIOD};
+use crate::tuning::network::{QUOTA_PERIOD, QUOTA_READ_INTERVAL};
 use std::time::{Duration, Instant};
 
 /// Quotas of one container and the cgroups above it, as last read.
@@ -28,7 +28,10 @@ impl QuotaFiles {
     /// Reads the files if that is due. `own_us` is the container's own quota if its file contains a
     /// correction.
     pub fn update(&mut self, place: &Place, own_us: Option<f64>) {
-        if self.read_at.is_some_and(|at| at.elapsed() < QUOTA_LOOK) {
+        if self
+            .read_at
+            .is_some_and(|at| at.elapsed() < QUOTA_READ_INTERVAL)
+        {
             return;
         }
         self.read_at = Some(Instant::now());

@@ -1,7 +1,7 @@
 //! Weights of cgroups that are not corrected.
 
 use crate::network::place::{Place, parse_weight};
-use crate::tuning::network::{WEIGHT_LIFE, WEIGHTS_KNOWN};
+use crate::tuning::network::{MOST_CACHED_WEIGHTS, WEIGHT_LIFE};
 use cofferdam_host::CgroupLayout;
 use std::collections::HashMap;
 use std::fs;
@@ -59,7 +59,7 @@ impl Weights {
     }
 
     fn keep(&mut self, path: &Path, weight: f64, is_from_file: bool) {
-        if self.cached.len() > WEIGHTS_KNOWN {
+        if self.cached.len() > MOST_CACHED_WEIGHTS {
             self.cached.clear();
         }
         let cached = CachedWeight {

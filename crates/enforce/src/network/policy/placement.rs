@@ -2,7 +2,7 @@
 //! only the sum, so the parts are estimated from softirqs, which interrupt the running task.
 
 use super::contended::charged_for_others_at;
-use crate::tuning::network::{PLACED_NS, RAN_CPUS};
+use crate::tuning::network::{PLACEMENT_NS, RAN_CPUS};
 use cofferdam_types::{CgroupId, ContainerLedger, CpuId, CpuTime, Interval};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -49,7 +49,7 @@ impl Placement {
             let parts = self.parts.entry(row.container.cgroup).or_default();
             let new = match parts.is_empty() {
                 true => 1.0,
-                false => interrupted_ns as f64 / (interrupted_ns as f64 + PLACED_NS),
+                false => interrupted_ns as f64 / (interrupted_ns as f64 + PLACEMENT_NS),
             };
             parts.values_mut().for_each(|part| *part *= 1.0 - new);
             for (cpu, part) in interruptions {

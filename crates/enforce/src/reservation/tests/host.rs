@@ -80,7 +80,7 @@ impl Fake {
     }
 
     /// Makes the kernel write the effective CPUs of each cgroup from now on.
-    pub fn tell_effective(&self) {
+    pub fn write_effective(&self) {
         let mount = self.host_path(&self.mount("cpuset"));
         FakeKernel::change(|kernel| kernel.effective = Some(mount));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 const RUNTIME_ID: &str = "0123456789abcdef";
 
-fn comes(fake: &Fake, id: u64, cpuset: &str) -> ReservationContainer {
+fn arrived_container(fake: &Fake, id: u64, cpuset: &str) -> ReservationContainer {
     let container = Container::clone(&fake.container(id, cpuset));
     ReservationContainer {
         container: Arc::new(Container {
@@ -44,7 +44,7 @@ fn a_promised_container_gets_its_cpus() {
             .promise(&journal, "another", Path::new(""), cpus("2"))
             .unwrap_err();
         assert!(refused.contains("cpus = 1"), "{refused}");
-        let strict = comes(&fake, S, "2-3");
+        let strict = arrived_container(&fake, S, "2-3");
         let standard = [other.clone().into()];
         r.reconcile(&mut journal, &[request(strict, "2")], &standard);
         assert_eq!(fake.cpuset(S), "2-3");
@@ -65,7 +65,7 @@ fn promised_cpus_are_reverted_even_after_a_crash() {
             let cpus = r
                 .promise(&journal, RUNTIME_ID, Path::new(""), cpus("1"))
                 .unwrap();
-            let strict = comes(&fake, S, &cpus);
+            let strict = arrived_container(&fake, S, &cpus);
             r.reconcile(&mut journal, &[request(strict.clone(), "1")], &[]);
             assert_eq!(fake.cpuset(S), "3");
             if crash {
@@ -112,7 +112,7 @@ fn an_owner_that_does_not_lend_keeps_idle_cpus() {
     let (mut journal, mut r) = fake.start(options(true));
     let strict = Request {
         lends: false,
-        ..request(comes(&fake, S, "3"), "1")
+        ..request(arrived_container(&fake, S, "3"), "1")
     };
     r.reconcile(&mut journal, &[strict], &[other.into()]);
     let start = Instant::now();

@@ -24,7 +24,7 @@ const ENDS: [End; 4] = [
 
 /// A strict container and another one, both with the cpuset `before`, after the reservation has
 /// ended.
-fn ended(fake: &Fake, before: &str, end: End) -> RevertReport {
+fn revert_after(fake: &Fake, before: &str, end: End) -> RevertReport {
     let (s, a) = (fake.container(S, before), fake.container(A, before));
     let (mut journal, mut r) = fake.start(options(true));
     r.set(&mut journal, &[(s, cpus("1"))], &[a]);
@@ -56,7 +56,7 @@ fn ended(fake: &Fake, before: &str, end: End) -> RevertReport {
 fn a_refused_empty_cpuset_reverts_to_all_possible_cpus() {
     for end in ENDS {
         let fake = Fake::v2(4);
-        let report = ended(&fake, "", end);
+        let report = revert_after(&fake, "", end);
         assert!(report.is_clean() && report.foreign.is_empty(), "{report:?}");
         assert_eq!(fake.cpuset(A), "0-3", "{end:?}");
         if end != End::ContainerGone {
@@ -75,7 +75,7 @@ fn a_refused_empty_cpuset_reverts_to_all_possible_cpus() {
 fn a_list_is_reverted_in_every_layout() {
     for end in ENDS {
         for fake in Fake::both(4) {
-            let report = ended(&fake, "0-3", end);
+            let report = revert_after(&fake, "0-3", end);
             assert!(report.is_clean() && report.instead.is_empty(), "{report:?}");
             assert_eq!(fake.cpuset(A), "0-3", "{end:?}");
         }

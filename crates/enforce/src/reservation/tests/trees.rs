@@ -103,7 +103,7 @@ impl Tree {
                 had: vec![list],
             });
         }
-        fake.tell_effective();
+        fake.write_effective();
         Tree {
             fake,
             v1,
@@ -146,7 +146,7 @@ impl Tree {
         lists
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn apply_event(&mut self, event: &Event) {
         let at = |index: &Index| index.index(self.nodes.len());
         match event {
             Event::Rule(node, amount) => {
@@ -390,7 +390,7 @@ proptest! {
         let mut now = Instant::now();
         let (mut journal, mut r) = tree.fake.start(tree.options());
         for event in &events {
-            tree.happen(event);
+            tree.apply_event(event);
             if matches!(event, Event::Killed) {
                 drop((journal, r));
                 (journal, r) = tree.fake.start(tree.options());

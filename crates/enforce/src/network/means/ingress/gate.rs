@@ -2,7 +2,7 @@
 
 use super::refusal::{LimitError, Refusal};
 use crate::network::policy::Spending;
-use crate::tuning::network::{DEVICES_LOOK, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVICES};
+use crate::tuning::network::{DEVICES_READ_INTERVAL, FLOOD_PACKETS, FLOOD_STEPS, MOST_DEVICES};
 use cofferdam_bpf::{
     Bucket, DropCounts, DropDescriptors, DropLink, DropPrograms, Entry, attach_drop,
 };
@@ -162,7 +162,7 @@ impl Gate {
         skip: &HostEnds,
     ) -> Result<(), LimitError> {
         let flooded = self.priority == Priority::DroppingPending;
-        if !new && !flooded && self.looked.elapsed() <= DEVICES_LOOK {
+        if !new && !flooded && self.looked.elapsed() <= DEVICES_READ_INTERVAL {
             return Ok(());
         }
         self.looked = Instant::now();

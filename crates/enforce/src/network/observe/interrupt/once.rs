@@ -1,7 +1,7 @@
 //! First estimate of an interrupt's cost, before there is traffic: a thread that only reads the
 //! clock is interrupted from another CPU, and the gaps are its lost time.
 
-use crate::tuning::interrupt::{APART, ENOUGH, MOST, ROUNDS};
+use crate::tuning::interrupt::{LEAST_GAPS, MOST, ROUNDS, SEND_PAUSE};
 use cofferdam_affinity::run_on;
 use cofferdam_host::parse;
 use cofferdam_types::CpuId;
@@ -43,7 +43,7 @@ fn attempt() -> Option<Duration> {
 
 /// Median gap, if there are enough gaps and it is plausible.
 fn middle(gaps: &mut [Duration]) -> Option<Duration> {
-    if gaps.len() < ENOUGH {
+    if gaps.len() < LEAST_GAPS {
         return None;
     }
     let middle = gaps.len() / 2;
@@ -75,7 +75,7 @@ fn send() -> Option<()> {
     for _ in 0..ROUNDS {
         membarrier(MEMBARRIER_PRIVATE_EXPEDITED)?;
         let begin = Instant::now();
-        while begin.elapsed() < APART {
+        while begin.elapsed() < SEND_PAUSE {
             std::hint::spin_loop();
         }
     }
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn few_or_implausible_costs_yield_no_result() {
         let us = Duration::from_micros;
-        assert_eq!(middle(&mut vec![us(6); ENOUGH - 1]), None);
-        assert_eq!(middle(&mut vec![MOST + us(1); ENOUGH]), None);
-        let mut some: Vec<Duration> = (0..2 * ENOUGH as u64).map(|i| us(i % 10)).collect();
+        assert_eq!(middle(&mut vec![us(6); LEAST_GAPS - 1]), None);
+        assert_eq!(middle(&mut vec![MOST + us(1); LEAST_GAPS]), None);
+        let mut some: Vec<Duration> = (0..2 * LEAST_GAPS as u64).map(|i| us(i % 10)).collect();
         assert_eq!(middle(&mut some), Some(us(5)));
     }
 }

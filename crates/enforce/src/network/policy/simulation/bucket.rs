@@ -4,7 +4,7 @@ use crate::network::policy::Spending;
 use crate::network::policy::facts::PacketCounts;
 
 /// `EARLY_OF_1024` of the program.
-const EARLY: f64 = 16.0 / 1024.0;
+const EARLY_DROP_PART: f64 = 16.0 / 1024.0;
 
 /// Token bucket of one tenant, with its counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,11 +74,11 @@ fn stream_drops(tokens: f64, burst: f64) -> f64 {
     if tokens >= half {
         0.0
     } else if tokens >= 0.0 {
-        (half - tokens) / half * EARLY
+        (half - tokens) / half * EARLY_DROP_PART
     } else if tokens <= -burst {
         1.0
     } else {
         let part = -tokens / (burst + 1.0);
-        EARLY + part * part * (1.0 - EARLY)
+        EARLY_DROP_PART + part * part * (1.0 - EARLY_DROP_PART)
     }
 }

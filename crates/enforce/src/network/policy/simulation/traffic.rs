@@ -5,9 +5,9 @@
 /// Data in the receiver's socket is acknowledged already, and closes the window instead.
 const ROUND_TRIP_MS: f64 = 0.5;
 /// Part of its window that a stream keeps after a loss (CUBIC, RFC 9438, section 4.6).
-const AFTER_LOSS: f64 = 0.7;
+const WINDOW_AFTER_LOSS: f64 = 0.7;
 /// Growth of the window per round trip, packets (RFC 9438, section 4.3).
-const GROWS: f64 = 3.0 * (1.0 - AFTER_LOSS) / (1.0 + AFTER_LOSS);
+const WINDOW_GROWTH: f64 = 3.0 * (1.0 - WINDOW_AFTER_LOSS) / (1.0 + WINDOW_AFTER_LOSS);
 /// Smallest window at which a loss is found without the timer (RFC 5681, section 3.2).
 const LEAST_WINDOW: f64 = 4.0;
 /// Retransmission timeout, milliseconds (Linux, `TCP_RTO_MIN`).
@@ -73,13 +73,13 @@ impl Stream {
             self.window = 1.0;
         } else if round.lost > 0.0 {
             self.slow_start = false;
-            self.window *= AFTER_LOSS;
+            self.window *= WINDOW_AFTER_LOSS;
         } else if round.sent < 0.8 * self.window {
             // The receiver's window was the limit (RFC 7661).
         } else if self.slow_start {
             self.window *= 2.0;
         } else {
-            self.window += GROWS;
+            self.window += WINDOW_GROWTH;
         }
         self.window = self.window.clamp(1.0, self.most);
     }
