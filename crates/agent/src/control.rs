@@ -346,7 +346,7 @@ impl<L: Ledger> Control<L> {
     /// Oldest CPU use of containers that the next step accepts.
     fn usage_age(&self) -> Duration {
         match &self.effects {
-            Some(effects) if effects.needs_reading() => Duration::ZERO,
+            Some(effects) if effects.needs_usage() => Duration::ZERO,
             _ if self.busy => USAGE_AGE_BUSY,
             _ => USAGE_AGE,
         }
@@ -394,7 +394,7 @@ impl<L: Ledger> Control<L> {
                 // Reservations are maintained even without a judgement.
                 false => effects.step(&attend::nothing(&interval, Duration::ZERO)),
             }
-            self.busy = effects.has_victim();
+            self.busy = effects.needs_close_steps();
         }
         if changed {
             let all = containers.iter().filter(|c| !c.is_of_host());

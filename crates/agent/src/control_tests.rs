@@ -83,7 +83,7 @@ fn cpu_use_is_current_while_the_enforcement_needs_it() {
     go_on();
     let readings = || agent.world.usage_readings.load(Relaxed);
     assert_eq!(readings(), 0, "it may be a second old");
-    agent.world.needs_reading.store(true, Relaxed);
+    agent.world.needs_usage.store(true, Relaxed);
     go_on();
     assert!(readings() >= 5, "{}", readings());
     assert_eq!(agent.stop(), Some(EndCause::Stopped));

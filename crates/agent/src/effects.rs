@@ -49,7 +49,7 @@ pub trait Effects {
 
     /// Withdraws the promise to a container that will not come. Returns false if there was none;
     /// otherwise [`Effects::apply_promises`] must follow.
-    fn withdraw(&mut self, _container: &str) -> bool {
+    fn cancel_promise(&mut self, _container: &str) -> bool {
         false
     }
 
@@ -62,17 +62,17 @@ pub trait Effects {
     }
 
     /// Whether the next step must follow soon because a container pays for others.
-    fn has_victim(&self) -> bool {
+    fn needs_close_steps(&self) -> bool {
         false
     }
 
     /// Whether the next step needs current CPU use.
-    fn needs_reading(&self) -> bool {
+    fn needs_usage(&self) -> bool {
         false
     }
 
     /// Whether a step might act if the load of `seen`, a sample of the time, lasted.
-    fn would_act(&self, _seen: &Interval) -> bool {
+    fn may_act_on(&self, _seen: &Interval) -> bool {
         false
     }
 
@@ -181,7 +181,7 @@ impl Effects for HostEffects {
         self.0.promise(container, cgroup_path, amount)
     }
 
-    fn withdraw(&mut self, container: &str) -> bool {
+    fn cancel_promise(&mut self, container: &str) -> bool {
         self.0.cancel_promise(container)
     }
 
@@ -193,15 +193,15 @@ impl Effects for HostEffects {
         self.0.reserves()
     }
 
-    fn has_victim(&self) -> bool {
+    fn needs_close_steps(&self) -> bool {
         self.0.needs_close_steps()
     }
 
-    fn needs_reading(&self) -> bool {
+    fn needs_usage(&self) -> bool {
         self.0.needs_usage()
     }
 
-    fn would_act(&self, seen: &Interval) -> bool {
+    fn may_act_on(&self, seen: &Interval) -> bool {
         self.0.may_act_on(seen)
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct World {
     /// For each step of the effects: number of containers in the interval, and its length.
     pub judged: Arc<Mutex<Vec<(usize, Duration)>>>,
     /// Whether a container came whose use the effects do not know yet.
-    pub needs_reading: Arc<AtomicBool>,
+    pub needs_usage: Arc<AtomicBool>,
     /// Readings, between two frames of the recorder, that needed current CPU use.
     pub usage_readings: Arc<AtomicU64>,
 }
@@ -266,7 +266,7 @@ impl Effects for FakeEffects {
         Ok("7".to_owned())
     }
 
-    fn withdraw(&mut self, container: &str) -> bool {
+    fn cancel_promise(&mut self, container: &str) -> bool {
         let mut promised = self.0.promised.lock().unwrap();
         let before = promised.len();
         promised.retain(|id| id != container);
@@ -283,8 +283,8 @@ impl Effects for FakeEffects {
         self.0.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn needs_reading(&self) -> bool {
-        self.0.needs_reading.load(Ordering::Relaxed)
+    fn needs_usage(&self) -> bool {
+        self.0.needs_usage.load(Ordering::Relaxed)
     }
 
     fn status(&self) -> EnforcementStatus {

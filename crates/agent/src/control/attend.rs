@@ -161,7 +161,7 @@ impl<L: Ledger> Control<L> {
     }
 
     fn has_victim_in(&self, seen: &Interval) -> bool {
-        has_victim(seen) || self.effects.as_ref().is_some_and(|e| e.would_act(seen))
+        has_victim(seen) || self.effects.as_ref().is_some_and(|e| e.may_act_on(seen))
     }
 }
 

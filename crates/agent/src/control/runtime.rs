@@ -64,9 +64,9 @@ impl<L: Ledger> Control<L> {
                 self.due = Instant::now();
                 self.has_open_promises |= self.has_promise(&id);
             }
-            Event::Stopped(id) => self.withdraw(&id),
+            Event::Stopped(id) => self.cancel_promise(&id),
             Event::Gone(id) => {
-                self.withdraw(&id);
+                self.cancel_promise(&id);
                 self.readings.ledger().forget_introduced(&id);
                 let removed = self.nri.roster.remove(&id);
                 // containerd (2.4) does not report the end of pods that it had before its restart.
@@ -96,7 +96,7 @@ impl<L: Ledger> Control<L> {
         let alive: HashSet<&str> = containers.iter().map(|c| c.id.as_str()).collect();
         let open: Vec<String> = self.promised.keys().cloned().collect();
         for id in open.iter().filter(|id| !alive.contains(id.as_str())) {
-            self.withdraw(id);
+            self.cancel_promise(id);
         }
         self.nri.roster.replace(pods, containers);
         self.introduce(all);
@@ -180,10 +180,10 @@ impl<L: Ledger> Control<L> {
         }
     }
 
-    fn withdraw(&mut self, id: &str) {
+    fn cancel_promise(&mut self, id: &str) {
         self.promised.remove(id);
         if let Some(effects) = &mut self.effects {
-            self.has_open_promises |= effects.withdraw(id);
+            self.has_open_promises |= effects.cancel_promise(id);
         }
     }
 

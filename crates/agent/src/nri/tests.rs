@@ -66,7 +66,9 @@ fn a_strict_container_is_created_on_its_promised_cpus() {
     assert!(cpu.shares.is_none());
     assert_eq!(adjust.annotations["made-on.cofferdam.dev/cpus"], "7");
     // The neighbours must leave before it may run.
-    until("settled", || node.agent.world.promises_applied() == 1);
+    until("the promise is applied", || {
+        node.agent.world.promises_applied() == 1
+    });
     assert_eq!(node.agent.world.promises(), ["c1"]);
     let removal = ContainerRequest {
         pod: Some(pod("1", "shop", "web")),
