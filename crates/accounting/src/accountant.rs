@@ -50,7 +50,7 @@ pub struct Accountant {
     pub(crate) identities: Identities,
     hosts: HostCgroups,
     /// Containers that went away since the last snapshot, with their last counts.
-    gone: Vec<ContainerLedger>,
+    removed: Vec<ContainerLedger>,
     pub(crate) started: Instant,
     /// Whether the scheduler itself deducts interrupt time from the interrupted task.
     pub(crate) returned: bool,
@@ -120,7 +120,7 @@ impl Accountant {
             inventory,
             identities: Identities::new(options.slots, hosts),
             hosts: HostCgroups::new(Instant::now()),
-            gone: Vec::new(),
+            removed: Vec::new(),
             started: Instant::now(),
             returned: irq_time_accounting(&HostFs::host()) == Some(true),
             hidden_softirqs: HiddenSoftirqs::new(0),
@@ -219,7 +219,7 @@ impl Accountant {
         self.take_notices()?;
         let reading = self.reading()?;
         let softirqs = reading.cpus().map(|cpu| cpu.softirqs).sum();
-        let mut containers = mem::take(&mut self.gone);
+        let mut containers = mem::take(&mut self.removed);
         // Between windows CPU use stays as it was at the end of the last window, like all else.
         let usage = self.mode() == AccountingMode::Exact
             && self.usage_read.is_none_or(|at| at.elapsed() >= usage_age);
@@ -436,7 +436,7 @@ impl Accountant {
                     if let Some(slot) = self.identities.remove(&self.programs, c.cgroup) {
                         self.health.containers_gone += 1;
                         if let Some(Ok(reading)) = &last {
-                            self.gone.push(reading.slot(&slot, self.returned));
+                            self.removed.push(reading.slot(&slot, self.returned));
                         }
                     }
                 }

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// short, an unknown kind, or a path that was cut off or has no end. The host is then scanned:
 /// [`KernelEvent::Lost`].
 pub fn decode_event(record: &[u8]) -> Option<KernelEvent> {
-    let kind = word(record, offset_of!(cf_event, kind))?;
-    let pid = word(record, offset_of!(cf_event, pid))?;
-    let netns = NetnsId(word(record, offset_of!(cf_event, netns))?);
-    let path_bytes = word(record, offset_of!(cf_event, path_bytes))?;
-    let cgroup = CgroupId(long(record, offset_of!(cf_event, cgroup))?);
+    let kind = u32_at(record, offset_of!(cf_event, kind))?;
+    let pid = u32_at(record, offset_of!(cf_event, pid))?;
+    let netns = NetnsId(u32_at(record, offset_of!(cf_event, netns))?);
+    let path_bytes = u32_at(record, offset_of!(cf_event, path_bytes))?;
+    let cgroup = CgroupId(u64_at(record, offset_of!(cf_event, cgroup))?);
     if record.len() < size_of::<cf_event>() {
         return None;
     }
@@ -49,12 +49,12 @@ pub fn decode_event(record: &[u8]) -> Option<KernelEvent> {
     }
 }
 
-fn word(record: &[u8], offset: usize) -> Option<u32> {
+fn u32_at(record: &[u8], offset: usize) -> Option<u32> {
     let bytes = record.get(offset..offset + 4)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-fn long(record: &[u8], offset: usize) -> Option<u64> {
+fn u64_at(record: &[u8], offset: usize) -> Option<u64> {
     let bytes = record.get(offset..offset + 8)?;
     Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }

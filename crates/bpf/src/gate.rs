@@ -72,7 +72,7 @@ impl Gate {
             keeper: Some(keeper),
             skeleton,
         };
-        gate.answer()?;
+        gate.await_answer()?;
         Ok(gate)
     }
 
@@ -87,22 +87,22 @@ impl Gate {
         self.reached().store(0, Ordering::Release);
         let until = Instant::now() + REACH;
         if self.orders.as_ref().is_none_or(|o| o.send(()).is_err()) {
-            return Err(self.held_up("its thread has ended"));
+            return Err(self.hold_error("its thread has ended"));
         }
         while self.reached().load(Ordering::Acquire) == 0 {
             if Instant::now() > until {
                 self.open().store(1, Ordering::Release);
-                return Err(self.held_up("the CPU did not run it for 5 s"));
+                return Err(self.hold_error("the CPU did not run it for 5 s"));
             }
             std::hint::spin_loop();
         }
         let value = send();
         self.open().store(1, Ordering::Release);
-        self.answer()?;
+        self.await_answer()?;
         Ok((self.timeouts().load(Ordering::Acquire) == gave_up).then_some(value))
     }
 
-    fn answer(&self) -> Result<(), GateError> {
+    fn await_answer(&self) -> Result<(), GateError> {
         let source = match self.answers.recv() {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(source)) => source,
@@ -114,7 +114,7 @@ impl Gate {
         })
     }
 
-    fn held_up(&self, why: &str) -> GateError {
+    fn hold_error(&self, why: &str) -> GateError {
         GateError::Hold {
             cpu: self.cpu,
             source: io::Error::other(why.to_owned()),
@@ -155,7 +155,7 @@ impl Drop for Gate {
         self.orders = None;
         if let Some(keeper) = self.keeper.take() {
             // The thread panicked or ended; in both cases it no longer runs.
-            let _gone = keeper.join();
+            let _ended = keeper.join();
         }
     }
 }

@@ -5,7 +5,7 @@ mod ring;
 mod sweep;
 
 pub use report::{Class, Direction, End, Miss, Point, Report, decode_report};
-pub use ring::{ReportRing, Taken};
+pub use ring::{ReportCounts, ReportRing};
 
 use crate::cost::{self, ProgramCost};
 use crate::hooks::HookDescriptors;

@@ -56,7 +56,7 @@ impl LedgerReader {
 
 impl RowReading {
     /// Joins two readings field by field.
-    fn with(&self, other: &RowReading, join: impl Fn(u64, u64) -> u64) -> RowReading {
+    fn join_with(&self, other: &RowReading, join: impl Fn(u64, u64) -> u64) -> RowReading {
         RowReading {
             rx_ns: join(self.rx_ns, other.rx_ns),
             tx_ns: join(self.tx_ns, other.tx_ns),
@@ -74,13 +74,13 @@ impl RowReading {
     /// Returns the counts since `earlier`; a count that fell reads as 0.
     #[must_use]
     pub fn minus(&self, earlier: &RowReading) -> RowReading {
-        self.with(earlier, u64::saturating_sub)
+        self.join_with(earlier, u64::saturating_sub)
     }
 
     /// Returns the sum with `scale` times the counts of `more`.
     #[must_use]
     pub fn plus(&self, more: &RowReading, scale: f64) -> RowReading {
-        self.with(more, |now, more| now + (more as f64 * scale).round() as u64)
+        self.join_with(more, |now, more| now + (more as f64 * scale).round() as u64)
     }
 
     /// Makes a reading from a row as the programs write it.

@@ -110,11 +110,11 @@ pub(crate) fn loading<T>(
     PRINTED.with_borrow_mut(String::clear);
     load().map_err(|source| {
         let printed = PRINTED.with_borrow_mut(std::mem::take);
-        why(what, source, &printed)
+        load_error(what, source, &printed)
     })
 }
 
-fn why(what: &str, source: libbpf_rs::Error, printed: &str) -> LoadError {
+fn load_error(what: &str, source: libbpf_rs::Error, printed: &str) -> LoadError {
     match refusal(printed) {
         Some((program, line)) => LoadError::Refused {
             what: what.to_owned(),
@@ -246,7 +246,8 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
     /// Promise 24.
     #[test]
     fn the_verifiers_refusal_is_reported_with_its_last_line() {
-        let text = why("load the latency programs", error(libc::EACCES), PRINTED).to_string();
+        let text =
+            load_error("load the latency programs", error(libc::EACCES), PRINTED).to_string();
         assert!(
             text.starts_with(
                 "cannot load the latency programs: this kernel's verifier refuses the program \
@@ -262,7 +263,7 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
         let (_, end) = PRINTED
             .split_once("libbpf: prog 'lt_netif_receive_skb': -- ")
             .unwrap();
-        let text = why(
+        let text = load_error(
             "load",
             error(libc::EINVAL),
             &format!("libbpf: prog 'a': -- {end}"),
@@ -275,20 +276,20 @@ libbpf: prog 'lt_netif_receive_skb': failed to load: -13
     fn without_a_log_no_permission_means_missing_rights() {
         let printed = "libbpf: Error in bpf_object__probe_loading(): Operation not permitted(1)\n";
         assert!(matches!(
-            why("load", error(libc::EPERM), printed),
+            load_error("load", error(libc::EPERM), printed),
             LoadError::Permission
         ));
         assert!(matches!(
-            why("load", error(libc::EPERM), ""),
+            load_error("load", error(libc::EPERM), ""),
             LoadError::Permission
         ));
         let empty = "libbpf: prog 'a': -- BEGIN PROG LOAD LOG --\n-- END PROG LOAD LOG --\n";
         assert!(matches!(
-            why("load", error(libc::EPERM), empty),
+            load_error("load", error(libc::EPERM), empty),
             LoadError::Permission
         ));
         assert!(matches!(
-            why("load", error(libc::ENOMEM), ""),
+            load_error("load", error(libc::ENOMEM), ""),
             LoadError::Libbpf { .. }
         ));
     }

@@ -87,10 +87,10 @@ impl Markers {
     /// The kernel's; markers that were attached before stay attached.
     pub fn attach(&mut self) -> io::Result<()> {
         if !self.attached {
-            self.settle()?;
+            self.clear_interrupted_work()?;
         }
         self.attached = true;
-        self.bring_in_line()
+        self.update_attachments()
     }
 
     /// Detaches all. Call [`Markers::close`] and [`Markers::wait_idle`] before, so that no run is
@@ -98,7 +98,7 @@ impl Markers {
     pub fn detach(&mut self) {
         self.attached = false;
         // Only attaching can fail.
-        let _ = self.bring_in_line();
+        let _ = self.update_attachments();
     }
 
     /// Whether the markers are attached.
@@ -114,7 +114,7 @@ impl Markers {
     /// The kernel's.
     pub fn look_up_sockets(&mut self, wanted: bool) -> io::Result<()> {
         self.sockets = wanted;
-        self.bring_in_line()
+        self.update_attachments()
     }
 
     /// Whether the markers of sockets are wanted.
@@ -151,7 +151,7 @@ impl Markers {
         Ok(true)
     }
 
-    fn bring_in_line(&mut self) -> io::Result<()> {
+    fn update_attachments(&mut self) -> io::Result<()> {
         for marker in &mut self.markers {
             let is_socket = SOCKET_TRACEPOINTS.contains(&marker.name.as_str());
             if !self.attached || (is_socket && !self.sockets) {
@@ -168,7 +168,7 @@ impl Markers {
 
     /// Clears work that was cut off nevertheless (the hypervisor took the CPU, for example): it
     /// must not continue when the markers are attached again. No program runs now.
-    fn settle(&self) -> io::Result<()> {
+    fn clear_interrupted_work(&self) -> io::Result<()> {
         for cpu in 0..self.cpus.max_entries() {
             let (mut value, doing) = self.state(cpu)?;
             if !doing.is_idle() {

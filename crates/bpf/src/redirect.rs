@@ -90,7 +90,12 @@ impl RedirectPrograms {
 
     /// Claims ports of `address` for the dataplane: those from `first_port` to `last_port` (0 and 0
     /// for no range), and single ones by [`RedirectPrograms::claim_port`].
-    pub fn share(&self, address: IpAddr, first_port: u16, last_port: u16) -> libbpf_rs::Result<()> {
+    pub fn claim_range(
+        &self,
+        address: IpAddr,
+        first_port: u16,
+        last_port: u16,
+    ) -> libbpf_rs::Result<()> {
         self.set_claim(address, 0, first_port, last_port)
     }
 

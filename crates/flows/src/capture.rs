@@ -2,7 +2,7 @@
 
 use crate::parse::{Flow, packet};
 use crate::rate;
-use crate::shared::Shared;
+use crate::shared::SharedNamespace;
 use crate::socket::PacketSocket;
 use crate::table::{Count, Table};
 use cofferdam_host::in_namespace;
@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the socket. Packets wait in its buffer, so the thread need not wake
+/// Time between two reads of the socket. Packets wait in its buffer, so the thread need not wake
 /// for each.
-const LOOK: Duration = Duration::from_millis(50);
-/// Time to the first look: until then N is a guess.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
+const READ_INTERVAL: Duration = Duration::from_millis(50);
+/// Time to the first read: until then N is a guess.
+const FIRST_READ: Duration = Duration::from_millis(10);
 /// Time between two settings of N.
-const SETTLE: Duration = Duration::from_millis(400);
-/// Most system calls of one look; the next look reads the rest.
+const PERIOD: Duration = Duration::from_millis(400);
+/// Most system calls of one read; the next read takes the rest.
 const CALLS: usize = 64;
 
-/// Reason why flows cannot be seen.
+/// Reason why flows cannot be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The right is missing.
@@ -51,7 +51,7 @@ impl From<io::Error> for CaptureError {
 
 /// Owner of the packets to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum PacketOwner {
     /// Everything that the network namespace receives.
     Namespace,
     /// Packets to the TCP and UDP sockets of these cgroups, in a namespace that others share.
@@ -84,18 +84,18 @@ pub struct Reading {
 /// Running sample. Dropping it ends the sample and closes its socket.
 #[derive(Debug)]
 pub struct Capture {
-    seen: Arc<Seen>,
+    sample: Arc<SharedSample>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SharedSample {
     ending: AtomicBool,
-    state: Mutex<State>,
+    sample: Mutex<Sample>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Sample {
     window: Option<Duration>,
     begun: Instant,
     now: Table,
@@ -109,27 +109,27 @@ struct State {
 
 impl Capture {
     /// Samples the packets that the network namespace `netns` receives, and counts those of
-    /// `whose`. The counts cover the time since the start, or with `window` the last one to two
+    /// `owner`. The counts cover the time since the start, or with `window` the last one to two
     /// windows.
     ///
     /// # Errors
     /// [`CaptureError`] if the namespace cannot be entered or a socket cannot be opened.
     pub fn start(
         netns: &File,
-        whose: &Whose,
+        owner: &PacketOwner,
         window: Option<Duration>,
     ) -> Result<Capture, CaptureError> {
         let (socket, shared) = in_namespace(netns, || -> io::Result<_> {
-            let shared = match whose {
-                Whose::Namespace => None,
-                Whose::Cgroups(cgroups) => Some(Shared::open(cgroups.clone())?),
+            let shared = match owner {
+                PacketOwner::Namespace => None,
+                PacketOwner::Cgroups(cgroups) => Some(SharedNamespace::open(cgroups.clone())?),
             };
             Ok((PacketSocket::open()?, shared))
         })??;
-        socket.keep(rate::FIRST)?;
-        let seen = Arc::new(Seen {
+        socket.sample_one_in(rate::FIRST)?;
+        let sample = Arc::new(SharedSample {
             ending: AtomicBool::new(false),
-            state: Mutex::new(State {
+            sample: Mutex::new(Sample {
                 window,
                 begun: Instant::now(),
                 now: Table::default(),
@@ -140,48 +140,48 @@ impl Capture {
                 failed: None,
             }),
         });
-        let theirs = Arc::clone(&seen);
+        let thread_sample = Arc::clone(&sample);
         let thread = std::thread::Builder::new().name("cofferdam-flows".into());
         let thread = thread.spawn(move || {
-            if let Err(error) = run(socket, shared, &theirs) {
-                theirs.state().failed = Some(error.to_string());
+            if let Err(error) = run(socket, shared, &thread_sample) {
+                thread_sample.lock().failed = Some(error.to_string());
             }
         })?;
         Ok(Capture {
-            seen,
+            sample,
             thread: Some(thread),
         })
     }
 
     /// Returns the counts up to now.
     pub fn reading(&self) -> Reading {
-        let state = self.seen.state();
-        let mut table = state
+        let sample = self.sample.lock();
+        let mut table = sample
             .before
             .as_ref()
             .map_or_else(Table::default, |b| b.1.clone());
-        table.merge(&state.now);
-        let begun = state
+        table.merge(&sample.now);
+        let begun = sample
             .before
             .as_ref()
-            .map_or(state.begun, |(begun, _)| *begun);
+            .map_or(sample.begun, |(begun, _)| *begun);
         Reading {
             length: begun.elapsed(),
             flows: table.sorted(),
             total: table.total,
             other: table.other,
             sampled: table.sampled,
-            lost: state.lost,
-            one_in: state.one_in,
-            cpu: state.cpu,
-            failed: state.failed.clone(),
+            lost: sample.lost,
+            one_in: sample.one_in,
+            cpu: sample.cpu,
+            failed: sample.failed.clone(),
         }
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.seen.ending.store(true, Ordering::Release);
+        self.sample.ending.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // The thread has printed its panic.
@@ -190,15 +190,15 @@ impl Drop for Capture {
     }
 }
 
-impl Seen {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl SharedSample {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Sample> {
+        self.sample.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Sample {
     /// Starts a new window after a look, if the present one is over.
-    fn turn(&mut self, lost: u64) {
+    fn start_due_window(&mut self, lost: u64) {
         self.lost += lost;
         self.cpu = cpu_time();
         if self
@@ -240,35 +240,39 @@ impl Period {
     }
 }
 
-fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io::Result<()> {
+fn run(
+    mut socket: PacketSocket,
+    mut shared: Option<SharedNamespace>,
+    sample: &SharedSample,
+) -> io::Result<()> {
     let mut one_in = rate::FIRST;
     let mut period = Period::begin();
-    let (mut pause, mut settle) = (FIRST_LOOK, FIRST_LOOK);
-    while !seen.ending.load(Ordering::Acquire) {
+    let (mut pause, mut period_length) = (FIRST_READ, FIRST_READ);
+    while !sample.ending.load(Ordering::Acquire) {
         std::thread::park_timeout(pause);
         let lost = socket.lost()?;
         period.lost += lost;
         if let Some(shared) = &mut shared {
             let before = cpu_time();
-            shared.turn()?;
+            shared.query_if_due()?;
             period.cpu_apart += cpu_time().saturating_sub(before);
         }
-        period.sampled += drain(&mut socket, shared.as_ref(), seen, one_in)?;
-        seen.state().turn(lost);
-        if period.begun.elapsed() < settle {
+        period.sampled += drain(&mut socket, shared.as_ref(), sample, one_in)?;
+        sample.lock().start_due_window(lost);
+        if period.begun.elapsed() < period_length {
             continue;
         }
         let next = period.next(one_in);
         if next != one_in {
             // Nothing is captured in between, so that the packets of the old N are counted with it.
-            socket.keep_none()?;
-            drain(&mut socket, shared.as_ref(), seen, one_in)?;
-            socket.keep(next)?;
+            socket.sample_none()?;
+            drain(&mut socket, shared.as_ref(), sample, one_in)?;
+            socket.sample_one_in(next)?;
             one_in = next;
-            seen.state().one_in = next;
+            sample.lock().one_in = next;
         }
         period = Period::begin();
-        (pause, settle) = (LOOK, SETTLE);
+        (pause, period_length) = (READ_INTERVAL, PERIOD);
     }
     Ok(())
 }
@@ -276,17 +280,17 @@ fn run(mut socket: PacketSocket, mut shared: Option<Shared>, seen: &Seen) -> io:
 /// Counts the waiting packets; returns their number, whether they are the container's or not.
 fn drain(
     socket: &mut PacketSocket,
-    shared: Option<&Shared>,
-    seen: &Seen,
+    shared: Option<&SharedNamespace>,
+    sample: &SharedSample,
     one_in: u32,
 ) -> io::Result<u64> {
-    let mut state = seen.state();
+    let mut sample = sample.lock();
     let mut sampled = 0;
     socket.read(CALLS, |captured| {
         sampled += 1;
         let packet = packet(captured.bytes, captured.length, captured.ethernet);
         if shared.is_none_or(|s| s.is_ours(&packet, captured.device)) {
-            state.now.count(&packet, captured.length, one_in);
+            sample.now.count(&packet, captured.length, one_in);
         }
     })?;
     Ok(sampled)

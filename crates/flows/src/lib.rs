@@ -15,7 +15,7 @@ mod shared;
 mod socket;
 mod table;
 
-pub use capture::{Capture, CaptureError, Reading, Whose};
+pub use capture::{Capture, CaptureError, PacketOwner, Reading};
 pub use parse::{Flow, Packet, packet};
 pub use rate::MOST_SAMPLES_PER_S;
 pub use table::{Count, MOST_FLOWS};

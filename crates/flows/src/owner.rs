@@ -32,7 +32,7 @@ impl Sockets {
 
     /// Whether the container's socket receives `flow`. Looks up a socket as the kernel does: first
     /// a connected one, then one bound to the address, then one bound to all addresses.
-    pub fn receive(&self, flow: &Flow) -> bool {
+    pub fn is_received(&self, flow: &Flow) -> bool {
         let Some((from, to)) = flow.ports else {
             return false;
         };
@@ -80,7 +80,7 @@ mod tests {
             ports: Some((4711, to.port())),
             fragment: false,
         };
-        Sockets::divide(sockets, &HashSet::from([OURS])).receive(&flow)
+        Sockets::divide(sockets, &HashSet::from([OURS])).is_received(&flow)
     }
 
     /// Promise 15.
@@ -126,6 +126,6 @@ mod tests {
             ports: None,
             fragment: false,
         };
-        assert!(!Sockets::default().receive(&flow));
+        assert!(!Sockets::default().is_received(&flow));
     }
 }

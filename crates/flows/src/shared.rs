@@ -15,7 +15,7 @@ const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 50;
 
 /// Distinguishes the container's packets from those of the host.
-pub struct Shared {
+pub struct SharedNamespace {
     cgroups: HashSet<CgroupId>,
     diag: SockDiag,
     links: Rtnetlink,
@@ -25,40 +25,40 @@ pub struct Shared {
     /// Indices of devices that are ports of a bridge or bond, at which their packets are seen
     /// again.
     ports: HashSet<u32>,
-    ask_at: Instant,
+    next_query: Instant,
 }
 
-impl Shared {
+impl SharedNamespace {
     /// Queries for the first time, in the calling thread's network namespace.
-    pub fn open(cgroups: HashSet<CgroupId>) -> io::Result<Shared> {
-        let mut opened = Shared {
+    pub fn open(cgroups: HashSet<CgroupId>) -> io::Result<SharedNamespace> {
+        let mut opened = SharedNamespace {
             cgroups,
             diag: SockDiag::open()?,
             links: Rtnetlink::open()?,
             sockets: Sockets::default(),
             before: Sockets::default(),
             ports: HashSet::new(),
-            ask_at: Instant::now(),
+            next_query: Instant::now(),
         };
-        opened.ask()?;
+        opened.query()?;
         Ok(opened)
     }
 
     /// Queries again, if that is due.
-    pub fn turn(&mut self) -> io::Result<()> {
-        match Instant::now() >= self.ask_at {
-            true => self.ask(),
+    pub fn query_if_due(&mut self) -> io::Result<()> {
+        match Instant::now() >= self.next_query {
+            true => self.query(),
             false => Ok(()),
         }
     }
 
     /// Whether `packet`, received by the device of index `device`, is the container's.
     pub fn is_ours(&self, packet: &Packet, device: u32) -> bool {
-        let is_received = |flow| self.sockets.receive(flow) || self.before.receive(flow);
+        let is_received = |flow| self.sockets.is_received(flow) || self.before.is_received(flow);
         !self.ports.contains(&device) && packet.flow.as_ref().is_some_and(is_received)
     }
 
-    fn ask(&mut self) -> io::Result<()> {
+    fn query(&mut self) -> io::Result<()> {
         let begun = Instant::now();
         let now = Sockets::divide(&self.diag.sockets()?, &self.cgroups);
         self.before = std::mem::replace(&mut self.sockets, now);
@@ -70,7 +70,7 @@ impl Shared {
             .map(|l| l.index)
             .collect();
         let pause = (begun.elapsed() * PAUSES).max(LEAST_PAUSE);
-        self.ask_at = Instant::now() + pause;
+        self.next_query = Instant::now() + pause;
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ const AD_RANDOM: i32 = AD_OFFSET + 56;
 
 /// One packet of the sample.
 #[derive(Clone, Copy, Debug)]
-pub struct Captured<'a> {
+pub struct CapturedPacket<'a> {
     /// Captured bytes.
     pub bytes: &'a [u8],
     /// Length of the packet, bytes.
@@ -46,7 +46,7 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens it in the calling thread's namespace. It captures no packet until
-    /// [`PacketSocket::keep`].
+    /// [`PacketSocket::sample_one_in`].
     pub fn open() -> io::Result<PacketSocket> {
         // SAFETY: plain values; the returned descriptor has no other owner.
         let socket = unsafe {
@@ -63,7 +63,7 @@ impl PacketSocket {
         // Linux before 4.20 lacks the option: then the container's own packets are sampled too.
         opened.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
         opened.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
-        opened.keep_none()?;
+        opened.sample_none()?;
         // SAFETY: every field of the address may be 0; its length is passed.
         let bound = unsafe {
             let mut address: libc::sockaddr_ll = zeroed();
@@ -82,7 +82,7 @@ impl PacketSocket {
 
     /// Keeps one packet in `one_in`, at random, cut to its headers. With VLAN devices, a frame with
     /// a tag is left out: the kernel passes it on to one of them, where it is seen again.
-    pub fn keep(&self, one_in: u32) -> io::Result<()> {
+    pub fn sample_one_in(&self, one_in: u32) -> io::Result<()> {
         let load = |offset: i32| op(0x20, 0, 0, offset.cast_unsigned());
         let drop_unless_below = u32::MAX / one_in.max(1);
         self.filter(&mut [
@@ -98,12 +98,16 @@ impl PacketSocket {
     }
 
     /// Keeps no packet.
-    pub fn keep_none(&self) -> io::Result<()> {
+    pub fn sample_none(&self) -> io::Result<()> {
         self.filter(&mut [op(0x06, 0, 0, 0)])
     }
 
     /// Passes every waiting packet to `take`, with at most `most` system calls.
-    pub fn read(&mut self, most: usize, mut take: impl FnMut(&Captured<'_>)) -> io::Result<()> {
+    pub fn read(
+        &mut self,
+        most: usize,
+        mut take: impl FnMut(&CapturedPacket<'_>),
+    ) -> io::Result<()> {
         for _ in 0..most {
             let received = self.receive(&mut take)?;
             if received < BATCH {
@@ -132,7 +136,7 @@ impl PacketSocket {
         Ok(u64::from(stats.tp_drops))
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(&Captured<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, take: &mut impl FnMut(&CapturedPacket<'_>)) -> io::Result<usize> {
         // SAFETY: all of these structures may be all zero.
         let (mut names, mut headers): ([libc::sockaddr_ll; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
@@ -175,7 +179,7 @@ impl PacketSocket {
                 names[i].sll_hatype,
                 libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK
             );
-            take(&Captured {
+            take(&CapturedPacket {
                 bytes: &self.buffers[i][..captured],
                 length,
                 ethernet,

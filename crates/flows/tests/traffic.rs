@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-use cofferdam_flows::{Capture, Reading, Whose};
+use cofferdam_flows::{Capture, PacketOwner, Reading};
 use cofferdam_lab::fixtures::traffic::{Udp, tcp_send, tcp_sink, udp_send, udp_sink};
 use cofferdam_lab::fixtures::{
     Bridge, Cgroup, FakeContainer, ForkedProcess, Host, Namespace, Net, VethPair, exclusive,
@@ -42,7 +42,7 @@ fn bed() -> Bed {
 impl Bed {
     /// Starts a capture that counts every packet: there is hardly any yet.
     fn capture(&self) -> Capture {
-        capture(self.container.pid(), &Whose::Namespace)
+        capture(self.container.pid(), &PacketOwner::Namespace)
     }
 
     /// Sends `packets` datagrams of `bytes` each, slowly.
@@ -55,10 +55,10 @@ impl Bed {
     }
 }
 
-/// Starts a capture of `whose` packets in the network namespace of process `pid`.
-fn capture(pid: u32, whose: &Whose) -> Capture {
+/// Starts a capture of the packets of `owner` in the network namespace of process `pid`.
+fn capture(pid: u32, owner: &PacketOwner) -> Capture {
     let netns = File::open(format!("/proc/{pid}/ns/net")).unwrap();
-    let capture = Capture::start(&netns, whose, None).unwrap();
+    let capture = Capture::start(&netns, owner, None).unwrap();
     wait_until("every packet is taken", LIMIT, || {
         capture.reading().one_in == 1
     });
@@ -257,7 +257,7 @@ fn in_the_hosts_namespace_sockets_distinguish_packets() {
 
         let first = udp_sink(&ours, None, at(9000), 200);
         let other = udp_sink(&theirs, None, at(9001), 100);
-        let cgroups = Whose::Cgroups([CgroupId(ours.id())].into());
+        let cgroups = PacketOwner::Cgroups([CgroupId(ours.id())].into());
         let capture = capture(std::process::id(), &cgroups);
         send(9000, 200);
         send(9001, 100);
@@ -307,7 +307,7 @@ fn many_sockets_in_the_hosts_namespace_keep_the_sampling_rate() {
             (0..4000).map(bind).collect::<Vec<_>>()
         });
         let _sockets = opened.join().unwrap();
-        let cgroups = Whose::Cgroups([CgroupId(1)].into());
+        let cgroups = PacketOwner::Cgroups([CgroupId(1)].into());
         let capture = capture(bed.container.pid(), &cgroups);
         let every = || capture.reading().one_in == 1;
         let until = Instant::now() + Duration::from_secs(5);

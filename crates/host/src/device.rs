@@ -42,7 +42,7 @@ pub unsafe fn request(
 
 /// Whether the hardware of `device` currently timestamps received packets (`ptp4l` and others turn
 /// it on). Source: Documentation/networking/timestamping.rst, section 3.
-fn stamps_received(device: &str) -> io::Result<bool> {
+fn has_receive_timestamps(device: &str) -> io::Result<bool> {
     let socket = UnixDatagram::unbound()?;
     // struct hwtstamp_config: flags, tx_type, rx_filter.
     let mut config = [0; 3];
@@ -58,7 +58,7 @@ pub fn hardware_timestamping() -> Vec<String> {
     let names = devices.into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let mut found: Vec<String> = names
-        .filter(|name| stamps_received(name).unwrap_or(false))
+        .filter(|name| has_receive_timestamps(name).unwrap_or(false))
         .collect();
     found.sort_unstable();
     found
@@ -71,11 +71,11 @@ mod tests {
     /// Promise 19.
     #[test]
     fn the_loopback_device_has_no_hardware_to_stamp_with() {
-        assert!(stamps_received("lo").is_err());
+        assert!(has_receive_timestamps("lo").is_err());
         assert!(!hardware_timestamping().contains(&"lo".to_owned()));
-        let unknown = stamps_received("no-such-device").unwrap_err();
+        let unknown = has_receive_timestamps("no-such-device").unwrap_err();
         assert_eq!(unknown.raw_os_error(), Some(libc::ENODEV));
-        let long = stamps_received("a-name-longer-than-any-device").unwrap_err();
+        let long = has_receive_timestamps("a-name-longer-than-any-device").unwrap_err();
         assert_eq!(long.kind(), io::ErrorKind::InvalidInput);
     }
 }

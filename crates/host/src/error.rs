@@ -46,7 +46,7 @@ impl HostError {
         }
     }
 
-    pub(crate) fn asking(request: &'static str) -> impl FnOnce(io::Error) -> HostError {
+    pub(crate) fn request_error(request: &'static str) -> impl FnOnce(io::Error) -> HostError {
         move |source| HostError::Netlink { request, source }
     }
 }

@@ -17,7 +17,7 @@ pub fn addresses() -> io::Result<Vec<(u32, IpAddr)>> {
     let mut found = Vec::new();
     // struct ifaddrmsg: family, prefix length, flags, scope, index.
     let payload = [0; 8];
-    Rtnetlink::open()?.ask(libc::RTM_GETADDR, libc::NLM_F_DUMP, &payload, |m| {
+    Rtnetlink::open()?.query(libc::RTM_GETADDR, libc::NLM_F_DUMP, &payload, |m| {
         let Some(index) = u32_at(m.payload, 4).filter(|_| m.kind == libc::RTM_NEWADDR) else {
             return;
         };

@@ -147,7 +147,7 @@ impl Devices {
     ///
     /// # Errors
     /// The errors of [`Devices::look`].
-    pub fn tend(&mut self) -> io::Result<()> {
+    pub fn maintain(&mut self) -> io::Result<()> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
         }

@@ -17,7 +17,7 @@ mod summary;
 
 pub use clock::{Clock, monotonic_ns};
 pub use cofferdam_bpf::latency::{
-    Class, Counts, Direction, End, Filter, LatencySizes, Miss, Point, Report, Start, Taken,
+    Class, Counts, Direction, End, Filter, LatencySizes, Miss, Point, Report, ReportCounts, Start,
 };
 pub use error::MeasureError;
 pub use fleet::{Fleet, NotMeasurable, measurable};

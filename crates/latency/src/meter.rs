@@ -6,7 +6,7 @@ use crate::error::MeasureError;
 use crate::sample::Sample;
 use cofferdam_bpf::ProgramCost;
 use cofferdam_bpf::latency::{
-    Counts, Filter, LatencyPrograms, LatencySizes, ReportRing, Start, Taken,
+    Counts, Filter, LatencyPrograms, LatencySizes, ReportCounts, ReportRing, Start,
 };
 use cofferdam_host::hardware_timestamping;
 use cofferdam_types::NetnsId;
@@ -134,9 +134,9 @@ impl Meter {
     /// Closes packets whose end was not seen (TCP frees some without a tracepoint), a part of the
     /// table per call, and follows the host's devices. Call it about as often as the reports are
     /// read.
-    pub fn tend(&mut self) -> Result<(), MeasureError> {
+    pub fn maintain(&mut self) -> Result<(), MeasureError> {
         if let Some(devices) = &mut self.devices {
-            devices.tend().map_err(MeasureError::Look)?;
+            devices.maintain().map_err(MeasureError::Look)?;
         }
         if self.tended.elapsed() < TEND_EVERY {
             return Ok(());
@@ -151,7 +151,7 @@ impl Meter {
     }
 
     /// Closes every packet without news for `older`, at once.
-    pub fn settle(&self, older: Duration) -> Result<(), MeasureError> {
+    pub fn close_idle_packets(&self, older: Duration) -> Result<(), MeasureError> {
         self.programs
             .sweep(older, older, 0, self.programs.buckets())
             .map_err(map_error("swept"))
@@ -161,7 +161,7 @@ impl Meter {
     pub fn reader(&self) -> Result<Reader, MeasureError> {
         Ok(Reader {
             ring: self.programs.reports()?,
-            taken: Taken::default(),
+            counts: ReportCounts::default(),
         })
     }
 
@@ -199,21 +199,21 @@ where
 /// Reader of reports; it never delays the data path.
 pub struct Reader {
     ring: ReportRing,
-    taken: Taken,
+    counts: ReportCounts,
 }
 
 impl Reader {
     /// Passes every waiting report to `sink`, in the order of each CPU.
     pub fn take(&mut self, mut sink: impl FnMut(Sample)) {
         let clock = Clock::now();
-        let taken = self.ring.take(|report| sink(Sample::new(report, &clock)));
-        self.taken.reports += taken.reports;
-        self.taken.lost += taken.lost;
-        self.taken.rejected += taken.rejected;
+        let counts = self.ring.take(|report| sink(Sample::new(report, &clock)));
+        self.counts.reports += counts.reports;
+        self.counts.lost += counts.lost;
+        self.counts.rejected += counts.rejected;
     }
 
     /// Returns the reports that this reader has taken, missed and refused so far.
-    pub fn totals(&self) -> Taken {
-        self.taken
+    pub fn totals(&self) -> ReportCounts {
+        self.counts
     }
 }

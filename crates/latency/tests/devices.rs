@@ -42,7 +42,7 @@ fn both_ways_by(
     udp(web, peer, there, there);
     udp(peer, web, door, here);
     web.ping(&there.ip().to_string());
-    watch.settle_unseen();
+    watch.read_all_slowly();
     for direction in Direction::ALL {
         watch.assert_nearly_covered(direction, Class::Udp, PACKETS);
         let of = |class| watch.of(direction, class).count() as u64;
@@ -201,7 +201,7 @@ fn a_drop_is_a_packet_without_an_end() {
         let sent = traffic::Udp::to(there.v4(9000)).packets(100).rate(1000);
         traffic::udp_send(web.namespace(), None, sent).finish();
         assert_eq!(sink.finish()[0], 50);
-        watch.settle_unseen();
+        watch.read_all_slowly();
         let counts = watch.counts();
         let (way, udp) = (Direction::Egress as usize, Class::Udp as usize);
         assert_eq!(counts.packets[way][udp], 100, "{counts:?}");
@@ -222,7 +222,7 @@ fn later_devices_are_measured_and_ended_ones_are_detached() {
         let peer = FakeContainer::new("peer");
         let there = router.attach(&peer);
         std::thread::sleep(Duration::from_millis(1100));
-        watch.meter.tend().expect("devices can be followed");
+        watch.meter.maintain().expect("devices can be followed");
         udp(
             web.namespace(),
             peer.namespace(),
@@ -235,7 +235,7 @@ fn later_devices_are_measured_and_ended_ones_are_detached() {
             here.v4(9001),
             here.v4(9001),
         );
-        watch.settle_unseen();
+        watch.read_all_slowly();
         for direction in Direction::ALL {
             watch.assert_nearly_covered(direction, Class::Udp, PACKETS);
         }
@@ -249,7 +249,7 @@ fn later_devices_are_measured_and_ended_ones_are_detached() {
             has_gone()
         });
         assert!(went, "the measurement keeps the namespace");
-        watch.meter.tend().expect("devices can be followed");
+        watch.meter.maintain().expect("devices can be followed");
         watch.meter.off(ended);
         let absent = watch.meter.on(netns(web.namespace()), &Filter::default());
         absent.expect("known");

@@ -33,7 +33,7 @@ fn filters_are_the_kernels() {
         send(web.namespace(), &peer, there.v4(9000), 100);
         send(web.namespace(), &peer, there.v4(9001), 100);
         web.ping(&there.ipv4.to_string());
-        watch.settle();
+        watch.read_all();
         let counts = watch.counts();
         assert_eq!(counts.packets, [[0, 100, 0, 0], [0; 4]], "{counts:?}");
         watch.assert_covered(Direction::Egress, Class::Udp, 100);
@@ -72,7 +72,7 @@ fn one_flow_in_many_is_all_of_it_or_nothing() {
             // Each sender has a port of its own.
             send(web.namespace(), &peer, there.v4(9000), 8);
         }
-        watch.settle();
+        watch.read_all();
         let packets = watch.counts().packets[0][1];
         assert!(
             packets > 0 && packets < 320 && packets.is_multiple_of(8),
@@ -98,7 +98,7 @@ fn a_full_table_is_counted() {
         let mut watch = Watch::sized(web.namespace(), &Filter::default(), Start::Queue, sizes);
         // 500 packets wait in a queue for 200 ms; 64 have room.
         send(web.namespace(), &peer, there.v4(9000), 500);
-        watch.settle();
+        watch.read_all();
         let counts = watch.counts();
         assert!(counts.misses[0][Miss::Evicted as usize] > 300, "{counts:?}");
         assert!(counts.reports[0][1] > 0, "{counts:?}");
@@ -120,7 +120,7 @@ fn a_small_ring_loses_reports_and_says_so() {
         };
         let mut watch = Watch::sized(web.namespace(), &Filter::default(), Start::Queue, sizes);
         send(web.namespace(), &peer, there.v4(9000), 1000);
-        watch.settle();
+        watch.read_all();
         let totals = watch.totals();
         assert!(totals.lost > 0, "{totals:?}");
         assert!(totals.reports + totals.lost >= 1000, "{totals:?}");
@@ -146,7 +146,7 @@ fn a_namespace_that_goes_leaves_the_others() {
         send(web.namespace(), &peer, there.v4(9000), 100);
         watch.meter.off(ended);
         watch.meter.off(ended);
-        watch.settle();
+        watch.read_all();
         watch.assert_covered(Direction::Egress, Class::Udp, 100);
     });
 }
@@ -166,7 +166,7 @@ fn a_stamp_that_no_hardware_gives_is_absent() {
         let mut watch = Watch::of_meter(meter, web.namespace(), &Filter::default());
         assert_eq!(watch.meter.hardware_timestamping(), ["nic0"]);
         send(&peer, web.namespace(), here.v4(9000), 100);
-        watch.settle();
+        watch.read_all();
         watch.assert_covered(Direction::Ingress, Class::Udp, 100);
         for sample in &watch.samples {
             assert_eq!(sample.report.hardware_ns, None);
@@ -194,7 +194,7 @@ fn a_stamp_of_the_hardware_is_reported() {
             let sink = traffic::udp_sink(&web, None, to, 1);
             hardware::receive_stamped(&router, router.ifindex("c2"), &frame, STAMP_NS);
             assert_eq!(sink.finish()[0], 1);
-            watch.settle();
+            watch.read_all();
             watch.assert_covered(Direction::Ingress, Class::Udp, 1);
             let of = watch.of(Direction::Ingress, Class::Udp);
             of.map(|s| s.report.hardware_ns).collect::<Vec<_>>()

@@ -24,7 +24,7 @@ fn both_ways(web: &Namespace, peer: &Namespace, here: SocketAddr, there: SocketA
     udp(web, peer, there, there);
     udp(peer, web, here, here);
     web.ping(&there.ip().to_string());
-    watch.settle();
+    watch.read_all();
     watch.assert_covered(Direction::Egress, Class::Udp, PACKETS);
     watch.assert_covered(Direction::Ingress, Class::Udp, PACKETS);
     assert_pinged(&watch);
@@ -116,7 +116,7 @@ fn a_flooded_packet_is_reported_to_its_receiver_alone() {
             here.v4(9001),
             here.v4(9001),
         );
-        watch.settle();
+        watch.read_all();
         let flooded = received_frames(&after) - frames_before;
         assert!(
             flooded >= 2 * PACKETS,
@@ -172,7 +172,7 @@ fn masquerade_and_port_forward() {
             here.v4(9001),
         );
         web.ping(&there.ipv4.to_string());
-        watch.settle();
+        watch.read_all();
         watch.assert_covered(Direction::Egress, Class::Udp, PACKETS);
         watch.assert_covered(Direction::Ingress, Class::Udp, PACKETS);
         assert_pinged(&watch);

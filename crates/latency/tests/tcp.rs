@@ -101,7 +101,7 @@ fn what_is_sent_again_is_marked() {
         let sink = traffic::tcp_sink(&scene.peer, None, to);
         traffic::tcp_send(&scene.web, None, to, BYTES).finish();
         assert_eq!(sink.finish()[0], BYTES);
-        watch.settle();
+        watch.read_all();
         let again = watch
             .of(Direction::Egress, Class::Tcp)
             .filter(|s| s.report.retransmit)
@@ -187,7 +187,7 @@ fn many_connections_through_address_translation_are_distinguished() {
             sender.finish();
             assert_eq!(sink.finish()[0], EACH);
         }
-        watch.settle();
+        watch.read_all();
         watch.assert_nearly_covered(Direction::Egress, Class::Tcp, 1000);
         watch.assert_sound();
         for port in 9100..9106 {

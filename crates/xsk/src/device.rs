@@ -76,7 +76,7 @@ impl Device {
     /// Redirects, of an address that Linux has, the ports from `first_port` to `last_port` (0 and 0
     /// for none) and those of [`Device::claim_port`].
     pub fn share(&self, address: IpAddr, first_port: u16, last_port: u16) -> Result<(), PortError> {
-        let shared = self.programs.share(address, first_port, last_port);
+        let shared = self.programs.claim_range(address, first_port, last_port);
         shared.map_err(|e| self.failed(e))
     }
 

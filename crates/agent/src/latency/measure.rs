@@ -145,7 +145,7 @@ impl Worker {
     }
 
     fn update(&mut self, shared: &SharedMeasurements) -> Result<(), MeasureError> {
-        self.meter.tend()?;
+        self.meter.maintain()?;
         let wanted = locked(&shared.wanted).clone();
         self.follow(&wanted)?;
         for (netns, measured) in &mut self.measured {

@@ -7,7 +7,7 @@ use crate::error::BenchError;
 use crate::experiment::Rig;
 use crate::latency::data::{BiasRow, LatencyResult};
 use crate::stats::{estimate, median};
-use cofferdam_latency::ping::{Kind, Probe, Round, Told};
+use cofferdam_latency::ping::{Kind, Probe, ProbeReport, Round};
 use cofferdam_latency::{Filter, Start};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) fn measure(
             })?;
             std::thread::sleep(SETTLE);
             let mut reports = Vec::new();
-            reader.take(|sample| reports.push(Told::of(&sample)));
+            reader.take(|sample| reports.push(ProbeReport::of(&sample)));
             let rounds: Vec<Round> = pairs
                 .iter()
                 .map(|(p, _)| Round::join(p, &reports))

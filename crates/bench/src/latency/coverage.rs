@@ -121,7 +121,7 @@ fn row(
     direction: Direction,
     load: &Load,
 ) -> Result<CoverageRow, BenchError> {
-    meter.settle(DRAIN / 2).map_err(measure_error)?;
+    meter.close_idle_packets(DRAIN / 2).map_err(measure_error)?;
     let counts = meter.counts(testbed.netns).map_err(measure_error)?;
     let (d, c) = (direction as usize, class as usize);
     let (packets, reports) = (counts.packets[d][c], counts.reports[d][c]);

@@ -9,19 +9,19 @@ use crate::experiment::Rig;
 use crate::latency::data::{InjectionRow, LatencyResult, TruthRow};
 use crate::stats::{estimate, median};
 use cofferdam_bpf::Delay;
-use cofferdam_latency::ping::{Kind, Probe, Told};
+use cofferdam_latency::ping::{Kind, Probe, ProbeReport};
 use cofferdam_latency::{Direction, Filter, Reader, Start};
 use std::time::Duration;
 
 /// Waits for the reports of a probe's time, and returns them.
-fn take_reports(reader: &mut Reader) -> Vec<Told> {
+fn take_reports(reader: &mut Reader) -> Vec<ProbeReport> {
     std::thread::sleep(SETTLE);
     let mut reports = Vec::new();
-    reader.take(|sample| reports.push(Told::of(&sample)));
+    reader.take(|sample| reports.push(ProbeReport::of(&sample)));
     reports
 }
 
-fn find(reports: &[Told], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
+fn find(reports: &[ProbeReport], probe: &Probe, direction: Direction) -> Option<(u64, u64)> {
     let found = reports.iter().find(|t| {
         t.direction == direction
             && t.class == probe.class

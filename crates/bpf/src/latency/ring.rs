@@ -13,7 +13,7 @@ const RECORD_BYTES: usize = size_of::<lt_report>();
 
 /// Counts of one reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ReportCounts {
     /// Reports that were passed on.
     pub reports: u64,
     /// Reports that were overwritten before they were read.
@@ -81,8 +81,8 @@ impl ReportRing {
     }
 
     /// Passes every pending report to `sink`, CPU by CPU, in the order of each CPU.
-    pub fn take(&mut self, mut sink: impl FnMut(Report)) -> Taken {
-        let mut taken = Taken::default();
+    pub fn take(&mut self, mut sink: impl FnMut(Report)) -> ReportCounts {
+        let mut counts = ReportCounts::default();
         for cpu in 0..self.next.len() {
             // At most one lap: a flood must not keep the reader here for ever.
             for _ in 0..self.per_cpu {
@@ -92,10 +92,10 @@ impl ReportRing {
                         self.next[cpu] = position + 1;
                         match decode_report(&record) {
                             Some(report) => {
-                                taken.reports += 1;
+                                counts.reports += 1;
                                 sink(report);
                             }
-                            None => taken.rejected += 1,
+                            None => counts.rejected += 1,
                         }
                     }
                     None => {
@@ -107,12 +107,12 @@ impl ReportRing {
                         // The writer has lapped the reader: resume half a ring ahead of the
                         // writer's tail.
                         let resume = there.saturating_sub(self.per_cpu / 2);
-                        taken.lost += resume.saturating_sub(position).max(1);
+                        counts.lost += resume.saturating_sub(position).max(1);
                         self.next[cpu] = resume.max(position + 1);
                     }
                 }
             }
         }
-        taken
+        counts
     }
 }

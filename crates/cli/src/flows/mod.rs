@@ -15,7 +15,7 @@ use crate::output::{Output, json};
 use crate::progress::Progress;
 use crate::source::{self, Meter};
 use crate::{table, units};
-use cofferdam_flows::{Capture, CaptureError, Whose};
+use cofferdam_flows::{Capture, CaptureError, PacketOwner};
 use cofferdam_host::{CgroupLayout, HostFs, in_namespace, inside, parse, resolve};
 use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, NetnsId};
 use std::collections::{HashMap, HashSet};
@@ -47,7 +47,7 @@ pub fn run(args: &FlowsArgs, interrupt: &Interrupt) -> Outcome {
     };
     let container = Arc::clone(container);
     let netns = open(&container)?;
-    let capture = Capture::start(&netns, &whose(&container), None).map_err(refused)?;
+    let capture = Capture::start(&netns, &packet_owner(&container), None).map_err(refused)?;
     progress.show(&format!(
         "sampling packets for {}",
         units::duration(args.duration)
@@ -104,12 +104,12 @@ fn subject(container: &Container, interval: &Interval) -> Result<Subject, Failur
 
 /// Way to recognize the packets of `container`: by its sockets in the host's network namespace,
 /// else by its namespace.
-pub fn whose(container: &Container) -> Whose {
+pub fn packet_owner(container: &Container) -> PacketOwner {
     if !container.host_network {
-        return Whose::Namespace;
+        return PacketOwner::Namespace;
     }
     let below = container.descendants.iter().copied();
-    Whose::Cgroups(below.chain([container.cgroup]).collect())
+    PacketOwner::Cgroups(below.chain([container.cgroup]).collect())
 }
 
 /// Names of the other containers whose packets cannot be distinguished from those of `container`:

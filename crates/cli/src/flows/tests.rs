@@ -98,7 +98,7 @@ fn a_silent_container_and_a_shared_namespace_are_mentioned() {
 #[test]
 fn sockets_identify_the_packets_in_the_hosts_network() {
     let mut container = crate::fixture::container(1, "web");
-    assert_eq!(whose(&container), Whose::Namespace);
+    assert_eq!(packet_owner(&container), PacketOwner::Namespace);
     let all = [Arc::new(container.clone()), {
         let mut other = crate::fixture::container(2, "other");
         other.netns = container.netns;
@@ -108,7 +108,7 @@ fn sockets_identify_the_packets_in_the_hosts_network() {
     container.host_network = true;
     container.descendants = vec![CgroupId(9)];
     let cgroups = [CgroupId(1), CgroupId(9)].into();
-    assert_eq!(whose(&container), Whose::Cgroups(cgroups));
+    assert_eq!(packet_owner(&container), PacketOwner::Cgroups(cgroups));
     assert_eq!(neighbours(&container, &all), [""; 0]);
     let host = Subject {
         by_sockets: true,

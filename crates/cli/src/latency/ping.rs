@@ -8,7 +8,7 @@ use crate::exit::{Failure, Outcome, is_root};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, json_line};
 use cofferdam_host::{in_namespace, resolve};
-use cofferdam_latency::ping::{Kind, Prober, Round, Told};
+use cofferdam_latency::ping::{Kind, ProbeReport, Prober, Round};
 use cofferdam_latency::{Filter, Fleet, LatencySizes, Meter, Miss, Reader, Start, measurable};
 use cofferdam_types::{NetnsId, Selector};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn container(selector: &Selector) -> Result<(NetnsId, File), Failure> {
 
 /// Source of reports.
 trait Reports {
-    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure>;
+    fn take(&mut self, reports: &mut Vec<ProbeReport>) -> Result<(), Failure>;
 
     /// Packets without a report, by reason; `None` if unknown.
     fn misses(&self) -> Result<Option<Misses>, Failure>;
@@ -123,11 +123,11 @@ struct Kernel<'a> {
 }
 
 impl Reports for Kernel<'_> {
-    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure> {
+    fn take(&mut self, reports: &mut Vec<ProbeReport>) -> Result<(), Failure> {
         let netns = self.netns;
         self.reader.take(|sample| {
             if sample.report.netns == netns {
-                reports.push(Told::of(&sample));
+                reports.push(ProbeReport::of(&sample));
             }
         });
         Ok(())
@@ -149,9 +149,9 @@ impl Reports for Kernel<'_> {
 struct Socket<'a>(&'a mut Connection);
 
 impl Reports for Socket<'_> {
-    fn take(&mut self, reports: &mut Vec<Told>) -> Result<(), Failure> {
+    fn take(&mut self, reports: &mut Vec<ProbeReport>) -> Result<(), Failure> {
         let lines = self.0.ask("read")?;
-        reports.extend(lines.iter().filter_map(|line| Told::parse(line)));
+        reports.extend(lines.iter().filter_map(|line| ProbeReport::parse(line)));
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 //! within one schema number fields are only added.
 
 use cofferdam_latency::ping::Round;
-use cofferdam_latency::{Class, Counts, Direction, Distribution, FlowSummary, Miss, Sample, Taken};
+use cofferdam_latency::{
+    Class, Counts, Direction, Distribution, FlowSummary, Miss, ReportCounts, Sample,
+};
 use cofferdam_types::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -360,7 +362,7 @@ impl IntervalRecord {
     pub fn new(
         interval_s: f64,
         flows: Vec<FlowRecord>,
-        taken: Taken,
+        counts: ReportCounts,
         one_in: u32,
         memory_bytes: u64,
         stamping: &[String],
@@ -370,8 +372,8 @@ impl IntervalRecord {
             time: cofferdam_records::time(std::time::SystemTime::now()),
             interval_s,
             flows,
-            reports_lost: taken.lost,
-            reports_rejected: taken.rejected,
+            reports_lost: counts.lost,
+            reports_rejected: counts.rejected,
             one_in,
             memory_bytes,
             hardware_timestamps: match stamping {

@@ -4,7 +4,7 @@ use super::args::MeasureArgs;
 use crate::exit::Failure;
 use crate::selection::Selection;
 use cofferdam_latency::{
-    Counts, Filter, Fleet, Meter, NotMeasurable, Reader, Sample, Taken, measurable,
+    Counts, Filter, Fleet, Meter, NotMeasurable, Reader, ReportCounts, Sample, measurable,
 };
 use cofferdam_types::{Container, NetnsId};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ impl Session {
 
     /// Passes every pending sample to `sink`, and checks for new containers when it is time.
     pub fn take(&mut self, mut sink: impl FnMut(&Container, Sample)) -> Result<(), Failure> {
-        self.meter.tend()?;
+        self.meter.maintain()?;
         let measured = &self.measured;
         self.reader.take(|sample| {
             if let Some(container) = measured.get(&sample.report.netns) {
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Numbers of reports that the reader has taken, missed and refused.
-    pub fn totals(&self) -> Taken {
+    pub fn totals(&self) -> ReportCounts {
         self.reader.totals()
     }
 

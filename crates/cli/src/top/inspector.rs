@@ -3,7 +3,7 @@
 
 use super::inspection::{AgentPart, DetailsRequest, Flows, Inspection};
 use super::processes::Reader;
-use crate::flows::{Subject, document, neighbours, open, senders_of, whose};
+use crate::flows::{Subject, document, neighbours, open, packet_owner, senders_of};
 use cofferdam_flows::Capture;
 use cofferdam_records::accounting::{AccountingRecord, ContainerRecord};
 use cofferdam_records::explain::Agent;
@@ -76,8 +76,8 @@ fn begin(
     ledger: Option<&ContainerRecord>,
 ) -> Result<(Capture, Subject), String> {
     let netns = open(container).map_err(|failure| failure.line().unwrap_or_default())?;
-    let capture =
-        Capture::start(&netns, &whose(container), Some(WINDOW)).map_err(|e| e.to_string())?;
+    let capture = Capture::start(&netns, &packet_owner(container), Some(WINDOW))
+        .map_err(|e| e.to_string())?;
     let mut senders: Vec<_> = ledger.iter().flat_map(|c| &c.received_from).collect();
     senders.sort_by_key(|(_, packets)| std::cmp::Reverse(**packets));
     let subject = Subject {

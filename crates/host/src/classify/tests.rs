@@ -20,7 +20,7 @@ fn form(path: &str) -> Option<(Runtime, Option<String>, Option<String>)> {
 ///
 /// Promise 7.
 #[test]
-fn paths_of_known_runtimes() {
+fn paths_of_known_runtimes_are_classified() {
     let slice = UID.replace('-', "_");
     let static_pod = "0e3f6f6c111122223333444455556666";
     for (path, runtime, pod) in [
@@ -176,7 +176,7 @@ fn paths_of_known_runtimes() {
 
 /// Promise 7.
 #[test]
-fn paths_of_everything_else() {
+fn paths_of_everything_else_are_other() {
     for path in [
         "/".to_owned(),
         "relative".to_owned(),

@@ -188,7 +188,7 @@ impl Inventory {
         for below in cgroups.iter().filter(|id| !exists || **id != unit) {
             self.clear_plain(*below);
             if self.containers.contains_key(below) {
-                self.dissolve(*below);
+                self.end_container(*below);
             }
         }
         if exists {
@@ -246,7 +246,7 @@ impl Inventory {
         if !spaces.is_empty() {
             self.set_namespaces(cgroup, &[cgroup], spaces);
         } else if self.containers.contains_key(&cgroup) {
-            self.dissolve(cgroup);
+            self.end_container(cgroup);
         }
         let node = self.tree.get_mut(cgroup);
         if let Some(node) = node.filter(|node| node.absorbs != strong) {
@@ -305,7 +305,7 @@ impl Inventory {
             .copied()
             .filter(|space| *space != self.host_netns && Some(*space) != netns)
             .collect();
-        self.hold(owner, netns);
+        self.assign_namespace(owner, netns);
         self.set_guest_namespaces(owner, &guest_of);
         let mut further = guest_of;
         further.retain(|netns| self.holders_by_right(*netns).is_empty());
@@ -330,7 +330,7 @@ impl Inventory {
     }
 
     /// Makes `netns` the namespace of `owner`.
-    fn hold(&mut self, owner: CgroupId, netns: Option<NetnsId>) {
+    fn assign_namespace(&mut self, owner: CgroupId, netns: Option<NetnsId>) {
         let before = self.containers.get(&owner).and_then(|c| c.netns);
         if let Some(netns) = netns.filter(|netns| *netns != self.host_netns) {
             self.claims.missed.remove(&netns);
@@ -347,7 +347,7 @@ impl Inventory {
             container.interfaces.clear();
         });
         if let Some(netns) = netns.filter(|netns| *netns != self.host_netns) {
-            self.namespaces.hold(netns, owner);
+            self.namespaces.add_holder(netns, owner);
             let guests = self.namespaces.guests(netns);
             self.claims.wake(netns, &guests);
         }
@@ -376,7 +376,7 @@ impl Inventory {
     }
 
     /// Ends a container that is one by its namespace only; its cgroup stays.
-    pub(super) fn dissolve(&mut self, cgroup: CgroupId) {
+    pub(super) fn end_container(&mut self, cgroup: CgroupId) {
         self.stop(cgroup);
         self.claims.weak_holders.remove(&cgroup);
         self.claims.several.remove(&cgroup);

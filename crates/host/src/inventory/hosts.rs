@@ -20,14 +20,18 @@ pub const MOST_HOST_CGROUPS: usize = 256;
 /// Tracked cgroups of the host, and changes since the last answer.
 #[derive(Default)]
 pub(super) struct Hosts {
-    pub known: BTreeMap<CgroupId, Arc<Container>>,
+    pub cgroups: BTreeMap<CgroupId, Arc<Container>>,
     removed: Vec<Arc<Container>>,
     added: Vec<Arc<Container>>,
 }
 
 impl Hosts {
     /// Moves the changes to the answer.
-    pub fn settle(&mut self, removed: &mut Vec<ContainerChange>, rest: &mut Vec<ContainerChange>) {
+    pub fn take_changes(
+        &mut self,
+        removed: &mut Vec<ContainerChange>,
+        rest: &mut Vec<ContainerChange>,
+    ) {
         removed.extend(self.removed.drain(..).map(ContainerChange::Removed));
         rest.extend(self.added.drain(..).map(ContainerChange::Added));
     }
@@ -36,16 +40,16 @@ impl Hosts {
 impl Inventory {
     /// Whether there is room for another cgroup of the host.
     pub fn has_room_for_hosts(&self) -> bool {
-        self.hosts.known.len() < MOST_HOST_CGROUPS
+        self.hosts.cgroups.len() < MOST_HOST_CGROUPS
     }
 
     /// Handles a cgroup without a row that paid for packets or got some.
     pub(super) fn note_host(&mut self, cgroup: CgroupId, pid: Option<u32>) {
-        if self.hosts.known.contains_key(&cgroup) || !self.has_room_for_hosts() {
+        if self.hosts.cgroups.contains_key(&cgroup) || !self.has_room_for_hosts() {
             return;
         }
         if let Some(pid) = pid
-            && !self.know(cgroup, pid)
+            && !self.ensure_in_tree(cgroup, pid)
         {
             return;
         }
@@ -70,14 +74,14 @@ impl Inventory {
             pid,
             ..unnamed(cgroup, &path)
         });
-        self.hosts.known.insert(cgroup, container.clone());
+        self.hosts.cgroups.insert(cgroup, container.clone());
         self.hosts.added.push(container);
     }
 
     /// Forgets a cgroup that was removed, or that makes room for others; the next answer reports
     /// it.
     pub(super) fn forget_host(&mut self, cgroup: CgroupId) {
-        if let Some(container) = self.hosts.known.remove(&cgroup) {
+        if let Some(container) = self.hosts.cgroups.remove(&cgroup) {
             self.usage.forget(cgroup);
             // A cgroup that came and went between two answers is not reported.
             let before = self.hosts.added.len();
@@ -99,7 +103,7 @@ impl Inventory {
     /// Returns the cgroups that are in no container and are not tracked yet.
     pub fn outside_containers(&self) -> Vec<CgroupId> {
         let unknown =
-            |id: &CgroupId| self.owner(*id).is_none() && !self.hosts.known.contains_key(id);
+            |id: &CgroupId| self.owner(*id).is_none() && !self.hosts.cgroups.contains_key(id);
         self.tree.top_down().into_iter().filter(unknown).collect()
     }
 
@@ -107,7 +111,7 @@ impl Inventory {
     pub(super) fn leave_hosts_to_containers(&mut self) {
         let taken: Vec<CgroupId> = self
             .hosts
-            .known
+            .cgroups
             .keys()
             .copied()
             .filter(|id| self.owner(*id).is_some())

@@ -3,7 +3,7 @@
 
 use super::{Inventory, unnamed};
 use crate::classify::{Class, NamedContainer};
-use crate::names::identity::{Identity, plausible};
+use crate::names::identity::{Identity, plausible_name};
 use cofferdam_types::{CgroupId, ContainerChange, Runtime};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl Inventory {
             .is_some_and(|n| n.class == Class::Other)
         {
             if self.containers.contains_key(&cgroup) {
-                self.dissolve(cgroup);
+                self.end_container(cgroup);
             }
             self.tree.set_class(cgroup, Class::Container(named(&id)));
             self.start_by_path(cgroup);
@@ -147,8 +147,8 @@ impl Inventory {
 
 fn identity(one: &Introduction) -> Identity {
     Identity {
-        name: plausible(&one.name),
-        pod: one.pod.as_deref().and_then(plausible),
+        name: plausible_name(&one.name),
+        pod: one.pod.as_deref().and_then(plausible_name),
     }
 }
 

@@ -122,7 +122,7 @@ impl Inventory {
             }
             KernelEvent::CgroupRemoved { cgroup } => self.remove_cgroup(*cgroup),
             KernelEvent::ProcessSeen { cgroup, netns, pid } => {
-                if self.know(*cgroup, *pid) {
+                if self.ensure_in_tree(*cgroup, *pid) {
                     self.observe(*cgroup, *netns);
                 }
             }
@@ -163,7 +163,7 @@ impl Inventory {
 
     /// Iterates over the tracked cgroups of the host: see `hosts`.
     pub fn host_cgroups(&self) -> impl Iterator<Item = &Arc<Container>> {
-        self.hosts.known.values()
+        self.hosts.cgroups.values()
     }
 
     /// Returns the container that a cgroup is, or belongs to.
@@ -191,7 +191,7 @@ impl Inventory {
     }
 
     /// Ensures that `cgroup` is in the tree; false if it cannot be found any more.
-    fn know(&mut self, cgroup: CgroupId, pid: u32) -> bool {
+    fn ensure_in_tree(&mut self, cgroup: CgroupId, pid: u32) -> bool {
         if self.tree.get(cgroup).is_some() {
             return true;
         }
@@ -360,7 +360,7 @@ impl Inventory {
                     removed.push(ContainerChange::Removed(old));
                     rest.push(ContainerChange::Added(new.clone()));
                 }
-                (Some(old), Some(new)) if !same(&old, new) => {
+                (Some(old), Some(new)) if !is_same(&old, new) => {
                     rest.push(ContainerChange::Changed(new.clone()));
                 }
                 _ => {}
@@ -369,14 +369,14 @@ impl Inventory {
         if !removed.is_empty() || !rest.is_empty() {
             self.leave_hosts_to_containers();
         }
-        self.hosts.settle(&mut removed, &mut rest);
+        self.hosts.take_changes(&mut removed, &mut rest);
         removed.append(&mut rest);
         removed
     }
 }
 
 /// Whether nothing has changed except for the main process, which is not worth a report.
-fn same(old: &Container, new: &Container) -> bool {
+fn is_same(old: &Container, new: &Container) -> bool {
     old == &Container {
         pid: old.pid,
         ..new.clone()

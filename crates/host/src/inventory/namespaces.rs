@@ -21,7 +21,7 @@ struct Namespace {
 /// Namespaces by number, and the host's devices.
 #[derive(Default)]
 pub(super) struct Namespaces {
-    known: HashMap<NetnsId, Namespace>,
+    by_id: HashMap<NetnsId, Namespace>,
     /// Containers with processes in a namespace that is not their own.
     guests: BTreeMap<NetnsId, BTreeSet<CgroupId>>,
     by_nsid: HashMap<i32, NetnsId>,
@@ -36,7 +36,7 @@ pub(super) struct Namespaces {
 
 impl Namespaces {
     pub fn holders(&self, netns: NetnsId) -> Vec<CgroupId> {
-        self.known
+        self.by_id
             .get(&netns)
             .map(|n| n.holders.iter().copied().collect())
             .unwrap_or_default()
@@ -67,18 +67,18 @@ impl Namespaces {
         before.symmetric_difference(spaces).copied().collect()
     }
 
-    pub fn hold(&mut self, netns: NetnsId, cgroup: CgroupId) {
-        self.known.entry(netns).or_default().holders.insert(cgroup);
+    pub fn add_holder(&mut self, netns: NetnsId, cgroup: CgroupId) {
+        self.by_id.entry(netns).or_default().holders.insert(cgroup);
         self.to_visit.insert(netns);
     }
 
     pub fn release(&mut self, netns: NetnsId, cgroup: CgroupId) {
-        let Some(namespace) = self.known.get_mut(&netns) else {
+        let Some(namespace) = self.by_id.get_mut(&netns) else {
             return;
         };
         namespace.holders.remove(&cgroup);
         if namespace.holders.is_empty() {
-            let nsid = self.known.remove(&netns).and_then(|n| n.inside?.nsid);
+            let nsid = self.by_id.remove(&netns).and_then(|n| n.inside?.nsid);
             if let Some(nsid) = nsid.filter(|nsid| self.by_nsid.get(nsid) == Some(&netns)) {
                 self.by_nsid.remove(&nsid);
             }
@@ -87,7 +87,7 @@ impl Namespaces {
     }
 
     pub fn visit_if_unseen(&mut self, netns: NetnsId) {
-        if self.known.get(&netns).is_some_and(|n| n.inside.is_none()) {
+        if self.by_id.get(&netns).is_some_and(|n| n.inside.is_none()) {
             self.to_visit.insert(netns);
         }
     }
@@ -96,7 +96,7 @@ impl Namespaces {
     /// its turn.
     pub fn visit_unnumbered(&mut self) {
         let is_open = |n: &Namespace| n.inside.as_ref().is_some_and(|i| i.nsid.is_none());
-        let open = self.known.iter().filter(|(_, n)| is_open(n));
+        let open = self.by_id.iter().filter(|(_, n)| is_open(n));
         let mut open: Vec<NetnsId> = open.map(|(netns, _)| *netns).collect();
         open.sort_unstable();
         let next = open.iter().find(|netns| Some(**netns) > self.visited);
@@ -108,13 +108,13 @@ impl Namespaces {
 
     #[cfg(test)]
     pub fn visit_all(&mut self) {
-        self.to_visit.extend(self.known.keys());
+        self.to_visit.extend(self.by_id.keys());
     }
 
     /// Replaces the list of the host's devices; everything must be examined again.
     pub fn replace_host_links(&mut self, links: Vec<LinkMessage>) {
         self.host_links = links.into_iter().map(|link| (link.index, link)).collect();
-        self.to_visit.extend(self.known.keys());
+        self.to_visit.extend(self.by_id.keys());
     }
 
     fn visit_nsid(&mut self, nsid: i32) {
@@ -129,7 +129,7 @@ impl Namespaces {
                     return;
                 }
                 let unnumbered = |n: &Namespace| n.inside.as_ref().is_none_or(|i| i.nsid.is_none());
-                let open = self.known.iter().filter(|(_, n)| unnumbered(n));
+                let open = self.by_id.iter().filter(|(_, n)| unnumbered(n));
                 self.to_visit.extend(open.map(|(netns, _)| *netns));
             }
         }
@@ -169,7 +169,7 @@ impl Namespaces {
         let previous = self
             .by_nsid
             .get(&nsid)
-            .and_then(|netns| self.known.get(netns)?.inside.as_ref())
+            .and_then(|netns| self.by_id.get(netns)?.inside.as_ref())
             .and_then(|inside| inside.links.iter().find(|l| l.link.index == link.index));
         let news = match previous {
             // Most messages repeat old facts: carrier, queue state, statistics.
@@ -190,7 +190,7 @@ impl Namespaces {
     }
 
     fn pairs(&self, netns: NetnsId, host_netns: NetnsId) -> Vec<InterfacePair> {
-        let inside = self.known.get(&netns).and_then(|n| n.inside.as_ref());
+        let inside = self.by_id.get(&netns).and_then(|n| n.inside.as_ref());
         let links = inside.map(|i| i.links.as_slice()).unwrap_or_default();
         let mut pairs: Vec<InterfacePair> = links
             .iter()
@@ -268,7 +268,7 @@ impl Inventory {
                 self.namespaces.foreign.remove(&nsid);
                 self.namespaces.by_nsid.insert(nsid, netns);
             }
-            if let Some(namespace) = self.namespaces.known.get_mut(&netns) {
+            if let Some(namespace) = self.namespaces.by_id.get_mut(&netns) {
                 namespace.inside = Some(inside);
             }
         }

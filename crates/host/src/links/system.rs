@@ -37,7 +37,7 @@ impl SystemNetwork {
         } else {
             netns::in_namespace(&host, open).and_then(|opened| opened)
         };
-        let (requests, events) = opened.map_err(HostError::asking("subscribe to links"))?;
+        let (requests, events) = opened.map_err(HostError::request_error("subscribe to links"))?;
         Ok(SystemNetwork {
             requests,
             events,
@@ -193,7 +193,7 @@ impl Network for SystemNetwork {
     fn host_links(&mut self) -> Result<Vec<LinkMessage>, HostError> {
         self.requests
             .links()
-            .map_err(HostError::asking("list links"))
+            .map_err(HostError::request_error("list links"))
     }
 
     fn look_inside(&mut self, doors: &[Door], others: Others<'_>) -> HashMap<NetnsId, Inside> {

@@ -1,6 +1,6 @@
 //! containerd and CRI-O: annotations in the OCI `config.json` of each container's bundle.
 
-use super::identity::{Identity, plausible};
+use super::identity::{Identity, plausible_name};
 use crate::classify::NamedContainer;
 use crate::fs::{HostFs, SMALL_BYTES};
 use cofferdam_types::Runtime;
@@ -41,7 +41,7 @@ pub fn annotations(bytes: &[u8]) -> OciNames {
     };
     let get = |keys: &[&str]| {
         keys.iter()
-            .find_map(|key| plausible(spec.annotations.get(*key)?.as_str()?))
+            .find_map(|key| plausible_name(spec.annotations.get(*key)?.as_str()?))
     };
     let pod_name = get(&["io.kubernetes.cri.sandbox-name", "io.kubernetes.pod.name"]);
     let namespace = get(&[
@@ -86,7 +86,7 @@ pub(crate) fn task(fs: &HostFs, cgroup_path: &Path) -> Option<NamedContainer> {
     is_task.then(|| NamedContainer {
         runtime: Runtime::Containerd,
         id: Some(id.to_owned()),
-        name: plausible(id),
+        name: plausible_name(id),
         pod_uid: None,
     })
 }

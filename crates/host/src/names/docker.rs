@@ -19,7 +19,7 @@ struct Daemon {
 /// Reads the container's name from the bytes of `config.v2.json`, without its leading slash.
 pub fn config(bytes: &[u8]) -> Option<String> {
     let config: Config = serde_json::from_slice(bytes).ok()?;
-    super::identity::plausible(&config.name)
+    super::identity::plausible_name(&config.name)
 }
 
 /// Reads `data-root` from the bytes of `daemon.json`.

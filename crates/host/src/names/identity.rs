@@ -36,7 +36,7 @@ pub fn passwd_home(text: &str, uid: u32) -> Option<PathBuf> {
 
 /// Returns `name` if it is fit for a table: not empty, not long, without control characters. The
 /// state of a rootless runtime belongs to its user and may contain anything.
-pub(crate) fn plausible(name: &str) -> Option<String> {
+pub(crate) fn plausible_name(name: &str) -> Option<String> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let sound = !name.is_empty() && name.len() <= 255 && !name.chars().any(char::is_control);
     sound.then(|| name.to_owned())

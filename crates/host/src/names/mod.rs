@@ -11,7 +11,7 @@ mod storage;
 use crate::classify::NamedContainer;
 use crate::fs::HostFs;
 use cofferdam_types::{Runtime, path_text, printable};
-use identity::{Identity, owner_home, plausible};
+use identity::{Identity, owner_home, plausible_name};
 use std::path::Path;
 
 /// Looks up names; caches files that list many containers.
@@ -27,7 +27,7 @@ impl Names {
                 Runtime::Nspawn => nspawn::name(fs, cgroup_path),
                 _ => None,
             };
-            let name = registered.or_else(|| named.name.as_deref().and_then(plausible));
+            let name = registered.or_else(|| named.name.as_deref().and_then(plausible_name));
             return Identity { name, pod: None };
         };
         let home = owner_home(fs, cgroup_path);

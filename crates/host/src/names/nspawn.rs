@@ -28,5 +28,5 @@ pub fn machine(text: &str) -> Machine {
 pub(crate) fn name(fs: &crate::fs::HostFs, cgroup_path: &std::path::Path) -> Option<String> {
     let unit = cgroup_path.file_name()?.to_str()?;
     let link = fs.path(format!("/run/systemd/machines/unit:{unit}"));
-    super::identity::plausible(std::fs::read_link(link).ok()?.file_name()?.to_str()?)
+    super::identity::plausible_name(std::fs::read_link(link).ok()?.file_name()?.to_str()?)
 }

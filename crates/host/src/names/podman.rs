@@ -24,7 +24,7 @@ pub fn containers(bytes: &[u8]) -> HashMap<String, String> {
     entries
         .into_iter()
         .filter_map(|entry| {
-            let name = super::identity::plausible(entry.names?.first()?)?;
+            let name = super::identity::plausible_name(entry.names?.first()?)?;
             Some((entry.id, name))
         })
         .collect()

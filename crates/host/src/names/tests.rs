@@ -5,10 +5,10 @@ use crate::systemd::unescape;
 
 #[test]
 fn hostile_names_are_not_taken() {
-    assert_eq!(plausible("/web-1").as_deref(), Some("web-1"));
-    assert_eq!(plausible("größer").as_deref(), Some("größer"));
+    assert_eq!(plausible_name("/web-1").as_deref(), Some("web-1"));
+    assert_eq!(plausible_name("größer").as_deref(), Some("größer"));
     for bad in ["", "/", "a\x1b[2Jb", "a\nb", &"x".repeat(256)] {
-        assert_eq!(plausible(bad), None, "{bad:?}");
+        assert_eq!(plausible_name(bad), None, "{bad:?}");
     }
     let path = Path::new("/tenants/we\x1bb");
     assert_eq!(fallback(Runtime::Plain, None, path), r"we\x1bb");

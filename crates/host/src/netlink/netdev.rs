@@ -37,7 +37,7 @@ impl Netdev {
         let mut socket = Rtnetlink::open_protocol(NETLINK_GENERIC)?;
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
         let mut family = None;
-        socket.ask(
+        socket.query(
             GENL_ID_CTRL,
             0,
             &[command(CTRL_CMD_GETFAMILY), name].concat(),
@@ -56,7 +56,7 @@ impl Netdev {
     /// Returns the XDP feature bits by interface index.
     pub fn xdp_features(&mut self) -> io::Result<BTreeMap<u32, u64>> {
         let mut found = BTreeMap::new();
-        self.socket.ask(
+        self.socket.query(
             self.family,
             libc::NLM_F_DUMP,
             &command(NETDEV_CMD_DEV_GET),
@@ -82,7 +82,7 @@ impl Netdev {
     /// Returns the indices of devices that have at least one NAPI instance (since Linux 6.8).
     pub fn with_napi(&mut self) -> io::Result<BTreeSet<u32>> {
         let mut found = BTreeSet::new();
-        self.socket.ask(
+        self.socket.query(
             self.family,
             libc::NLM_F_DUMP,
             &command(NETDEV_CMD_NAPI_GET),
@@ -98,7 +98,7 @@ impl Netdev {
     /// Lists all NAPI instances of devices that are up.
     pub fn napis(&mut self) -> io::Result<Vec<Napi>> {
         let mut found = Vec::new();
-        self.socket.ask(
+        self.socket.query(
             self.family,
             libc::NLM_F_DUMP,
             &command(NETDEV_CMD_NAPI_GET),

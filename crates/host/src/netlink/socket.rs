@@ -45,7 +45,7 @@ impl Rtnetlink {
         let mut links = Vec::new();
         for _ in 0..DUMP_ATTEMPTS {
             links.clear();
-            let consistent = self.ask(libc::RTM_GETLINK, libc::NLM_F_DUMP, &payload, |m| {
+            let consistent = self.query(libc::RTM_GETLINK, libc::NLM_F_DUMP, &payload, |m| {
                 links.extend(link_message(m));
             })?;
             if consistent {
@@ -62,7 +62,7 @@ impl Rtnetlink {
         let mut payload = vec![0; 4];
         payload.extend(attribute(NETNSA_FD, &file.as_raw_fd().to_ne_bytes()));
         let mut nsid = None;
-        self.ask(libc::RTM_GETNSID, 0, &payload, |m| {
+        self.query(libc::RTM_GETNSID, 0, &payload, |m| {
             nsid = message::nsid_message(m)
                 .map(|(_, nsid)| nsid)
                 .filter(|nsid| *nsid >= 0);
@@ -72,11 +72,11 @@ impl Rtnetlink {
 
     /// Sends a request whose only answer is an acknowledgement.
     pub fn request(&mut self, kind: u16, flags: libc::c_int, payload: &[u8]) -> io::Result<()> {
-        self.ask(kind, flags, payload, |_| {}).map(drop)
+        self.query(kind, flags, payload, |_| {}).map(drop)
     }
 
     /// Sends a request and passes every answer to `take`. False if the dump was inconsistent.
-    pub fn ask(
+    pub fn query(
         &mut self,
         kind: u16,
         flags: libc::c_int,

@@ -60,10 +60,10 @@ impl SockDiag {
                 (request[0], request[1]) = (family, protocol);
                 request[4..8].copy_from_slice(&ALL_STATES.to_ne_bytes());
                 let flags = libc::NLM_F_DUMP;
-                let asked = self.0.ask(SOCK_DIAG_BY_FAMILY, flags, &request, |m| {
+                let result = self.0.query(SOCK_DIAG_BY_FAMILY, flags, &request, |m| {
                     found.extend(inet_socket(m, protocol));
                 });
-                match asked {
+                match result {
                     Ok(_) => answered = true,
                     Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
                     Err(e) => return Err(e),
@@ -107,12 +107,12 @@ impl SockDiag {
             IpAddr::V6(_) => libc::AF_INET6 as u8,
         };
         let mut owner = None;
-        let asked = self.0.ask(SOCK_DIAG_BY_FAMILY, 0, &request, |m| {
+        let result = self.0.query(SOCK_DIAG_BY_FAMILY, 0, &request, |m| {
             if let Some(bytes) = m.payload.get(ANSWER_UID..).and_then(<[u8]>::first_chunk) {
                 owner = Some(u32::from_ne_bytes(*bytes));
             }
         });
-        match asked {
+        match result {
             Ok(_) => Ok(owner),
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(e) => Err(e),

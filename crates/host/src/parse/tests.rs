@@ -49,7 +49,7 @@ fn cpu_lists() {
 }
 
 #[test]
-fn small_ones() {
+fn small_files_are_parsed() {
     assert_eq!(netns_link("net:[4026531840]"), Some(NetnsId(4_026_531_840)));
     assert_eq!(netns_link("mnt:[1]"), None);
     assert_eq!(procs("12\n0\nx\n7\n").collect::<Vec<_>>(), [12, 7]);

@@ -44,7 +44,7 @@ fn fields(topology: &Topology) -> Vec<(u32, u32, u32, u32, bool)> {
 
 /// Promise 38.
 #[test]
-fn two_sockets_with_siblings() {
+fn two_sockets_with_siblings_are_read() {
     let tree = Tree::new("0-7");
     for cpu in 0..8 {
         let (low, socket) = (cpu % 4, cpu % 4 / 2);

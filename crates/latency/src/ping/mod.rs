@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 /// Fields of a report that are needed to join it with a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ProbeReport {
     /// Direction, seen from the container.
     pub direction: Direction,
     /// Protocol.
@@ -30,15 +30,15 @@ pub struct Told {
     pub added_ns: Option<u32>,
 }
 
-impl Told {
+impl ProbeReport {
     /// Takes them from a sample.
-    pub fn of(sample: &crate::Sample) -> Told {
+    pub fn of(sample: &crate::Sample) -> ProbeReport {
         let r = &sample.report;
         let (remote, port) = match r.direction {
             Direction::Egress => (r.destination, r.source_port),
             Direction::Ingress => (r.source, r.destination_port),
         };
-        Told {
+        ProbeReport {
             direction: r.direction,
             class: r.class(),
             monotonic_ns: r.base_ns,
@@ -53,7 +53,7 @@ impl Told {
     }
 
     /// Parses a line of the socket's full form; `None` for other lines.
-    pub fn parse(line: &str) -> Option<Told> {
+    pub fn parse(line: &str) -> Option<ProbeReport> {
         let mut words = line.split_ascii_whitespace();
         let direction = match words.next()? {
             "egress" => Direction::Egress,
@@ -74,7 +74,7 @@ impl Told {
             Class::Icmp => field("sequence"),
             _ => field(port),
         };
-        Some(Told {
+        Some(ProbeReport {
             direction,
             class,
             monotonic_ns: field("monotonic_ns")?.parse().ok()?,
@@ -103,9 +103,9 @@ pub struct Round {
 
 impl Round {
     /// Joins a probe with the reports of its time.
-    pub fn join(probe: &Probe, told: &[Told]) -> Round {
+    pub fn join(probe: &Probe, reports: &[ProbeReport]) -> Round {
         let find = |direction| {
-            told.iter().find(|t| {
+            reports.iter().find(|t| {
                 t.direction == direction
                     && t.class == probe.class
                     && t.remote == probe.remote
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn a_line_of_the_socket_is_read() {
-        let told = Told::parse(LINE).unwrap();
+        let report = ProbeReport::parse(LINE).unwrap();
         assert_eq!(
-            (told.number, told.total_ns, told.added_ns),
+            (report.number, report.total_ns, report.added_ns),
             (3, 40, Some(25))
         );
         for line in [
@@ -174,21 +174,21 @@ mod tests {
             "egress icmp",
             "ingress xyz a=b",
         ] {
-            assert_eq!(Told::parse(line), None, "{line}");
+            assert_eq!(ProbeReport::parse(line), None, "{line}");
         }
     }
 
     #[test]
     fn only_what_falls_into_its_time_is_the_probes() {
-        let back = Told::parse(LINE).unwrap();
-        let out = Told {
+        let back = ProbeReport::parse(LINE).unwrap();
+        let out = ProbeReport {
             direction: Direction::Egress,
             monotonic_ns: 101,
             total_ns: 30,
             added_ns: Some(20),
             ..back.clone()
         };
-        let early = Told {
+        let early = ProbeReport {
             monotonic_ns: 99,
             ..out.clone()
         };

@@ -48,7 +48,7 @@ pub struct Client {
     /// Whether the last answer was given: the connection closes once the output is written.
     pub closing: bool,
     /// Whether the connection has ended.
-    pub gone: bool,
+    pub is_gone: bool,
 }
 
 impl Client {
@@ -64,7 +64,7 @@ impl Client {
             input: Vec::new(),
             output: Vec::new(),
             closing: false,
-            gone: false,
+            is_gone: false,
         })
     }
 
@@ -89,7 +89,7 @@ impl Client {
     }
 
     /// Adds text to the answer.
-    pub fn say(&mut self, text: &str) {
+    pub fn push_text(&mut self, text: &str) {
         self.output.extend_from_slice(text.as_bytes());
     }
 
@@ -104,7 +104,7 @@ impl Client {
                 self.input.extend_from_slice(&bytes[..n]);
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => self.gone = true,
+            Err(_) => self.is_gone = true,
         }
     }
 
@@ -137,7 +137,7 @@ impl Client {
         while !self.output.is_empty() {
             match self.stream.write(&self.output) {
                 Ok(0) => {
-                    self.gone = true;
+                    self.is_gone = true;
                     return;
                 }
                 Ok(n) => {
@@ -147,7 +147,7 @@ impl Client {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.gone = true;
+                    self.is_gone = true;
                     return;
                 }
             }
@@ -156,7 +156,7 @@ impl Client {
 
     /// Whether nothing is left to do.
     pub fn is_done(&self) -> bool {
-        self.gone
+        self.is_gone
             || (self.closing
                 && self.output.is_empty()
                 && self.input.is_empty()

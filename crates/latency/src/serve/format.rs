@@ -10,8 +10,8 @@ use std::time::UNIX_EPOCH;
 /// Formats one sample as one line, with its end.
 pub fn line(sample: &Sample, form: Form) -> String {
     match form {
-        Form::Full => full(sample),
-        Form::Mace => mace(sample),
+        Form::Full => format_full(sample),
+        Form::Mace => format_mace(sample),
     }
 }
 
@@ -22,7 +22,7 @@ fn seconds(sample: &Sample) -> (u64, u32) {
 
 /// Formats as MACE does: `[1552589043.315681] (1) egress: 80932`. The number is the echo's for
 /// ICMP, and otherwise counts the packets of the protocol.
-fn mace(sample: &Sample) -> String {
+fn format_mace(sample: &Sample) -> String {
     let (s, ns) = seconds(sample);
     let r = &sample.report;
     let id = match r.class() {
@@ -37,7 +37,7 @@ fn mace(sample: &Sample) -> String {
     )
 }
 
-fn full(sample: &Sample) -> String {
+fn format_full(sample: &Sample) -> String {
     let (s, ns) = seconds(sample);
     let r = &sample.report;
     let mut line = format!(

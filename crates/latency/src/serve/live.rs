@@ -48,7 +48,7 @@ impl Source for Live {
 
     fn take(&mut self, sink: &mut dyn FnMut(Sample)) {
         // A packet that cannot be closed now stays in the table until its place is needed.
-        let _ = self.meter.tend();
+        let _ = self.meter.maintain();
         self.reader.take(sink);
     }
 

@@ -137,7 +137,7 @@ impl<S: Source> Server<S> {
             } else if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
                 && !client.wants_to_read()
             {
-                client.gone = true;
+                client.is_gone = true;
             }
             serve(&mut self.spaces, client);
             client.flush();
@@ -166,7 +166,7 @@ impl<S: Source> Server<S> {
             match self.makes_room_for(peer) {
                 true => self.clients.push(client),
                 false => {
-                    client.say(TOO_MANY);
+                    client.push_text(TOO_MANY);
                     client.flush();
                 }
             }
@@ -199,7 +199,7 @@ impl<S: Source> Server<S> {
             return false;
         };
         let mut goes = self.clients.swap_remove(place);
-        goes.say(TOO_MANY);
+        goes.push_text(TOO_MANY);
         goes.flush();
         true
     }
@@ -215,7 +215,7 @@ fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
         match client.line() {
             None => return,
             Some(Err(())) => {
-                client.say("error the line is too long\n");
+                client.push_text("error the line is too long\n");
                 client.closing = true;
                 return;
             }
@@ -223,7 +223,7 @@ fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
                 client.mode = Mode::Idle;
                 match parse(&line) {
                     Ok(request) => answer(spaces, client, request),
-                    Err(refusal) => client.say(&format!("error {refusal}\n")),
+                    Err(refusal) => client.push_text(&format!("error {refusal}\n")),
                 }
             }
         }
@@ -233,14 +233,14 @@ fn serve<S: Source>(spaces: &mut Spaces<S>, client: &mut Client) {
 fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Request) {
     match request {
         Request::On(filter) => match spaces.on(client.peer.netns, &filter) {
-            Ok(()) => client.say("ok on\n"),
-            Err(why) => client.say(&format!("error {why}\n")),
+            Ok(()) => client.push_text("ok on\n"),
+            Err(why) => client.push_text(&format!("error {why}\n")),
         },
         Request::Off => {
             spaces.off(client.peer.netns);
-            client.say("ok off\n");
+            client.push_text("ok off\n");
         }
-        Request::Status => client.say(&spaces.status(client.peer.netns)),
+        Request::Status => client.push_text(&spaces.status(client.peer.netns)),
         Request::Read(form) => {
             client.mode = Mode::Reading {
                 form,
@@ -254,7 +254,7 @@ fn answer<S: Source>(spaces: &mut Spaces<S>, client: &mut Client, request: Reque
             client.cursor = client.cursor.max(spaces.end(client.peer.netns));
             client.mode = Mode::Following { form };
         }
-        Request::Help => client.say(protocol::HELP),
+        Request::Help => client.push_text(protocol::HELP),
         Request::Quit => client.closing = true,
     }
 }
@@ -274,13 +274,13 @@ fn continue_answer<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
     if let Mode::Reading { lost, .. } = &mut client.mode {
         *lost += forgotten;
     } else if forgotten > 0 && form == Form::Full {
-        client.say(&format!("lost {forgotten}\n"));
+        client.push_text(&format!("lost {forgotten}\n"));
     }
     while client.cursor < end && client.room() > 0 {
         let Some(sample) = spaces.sample(client.peer.netns, client.cursor) else {
             break;
         };
-        client.say(&format::line(sample, form));
+        client.push_text(&format::line(sample, form));
         client.cursor += 1;
         if let Mode::Reading { returned, .. } = &mut client.mode {
             *returned += 1;
@@ -296,8 +296,8 @@ fn continue_answer<S: Source>(spaces: &Spaces<S>, client: &mut Client) {
     {
         client.mode = Mode::Idle;
         match form {
-            Form::Full => client.say(&format!("ok {returned} reports, {lost} lost\n")),
-            Form::Mace => client.say("\n"),
+            Form::Full => client.push_text(&format!("ok {returned} reports, {lost} lost\n")),
+            Form::Mace => client.push_text("\n"),
         }
     }
 }

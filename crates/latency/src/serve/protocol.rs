@@ -68,8 +68,8 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     let mut words = text.split_ascii_whitespace();
     let request = match words.next().ok_or(Refusal::Unknown)? {
         "on" => return filter(words).map(Request::On),
-        "read" => return form(words).map(Request::Read),
-        "follow" => return form(words).map(Request::Follow),
+        "read" => return parse_form(words).map(Request::Read),
+        "follow" => return parse_form(words).map(Request::Follow),
         "off" => Request::Off,
         "status" => Request::Status,
         "help" => Request::Help,
@@ -82,7 +82,7 @@ pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
     }
 }
 
-fn form<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Form, Refusal> {
+fn parse_form<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Form, Refusal> {
     let form = match words.next() {
         None => return Ok(Form::Full),
         Some("mace") => Form::Mace,

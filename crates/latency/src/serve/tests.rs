@@ -13,14 +13,14 @@ use std::io::{Read, Write};
 use std::rc::Rc;
 
 #[derive(Default)]
-struct Shared {
+struct FakeState {
     measured: BTreeSet<NetnsId>,
     waiting: Vec<Sample>,
-    gone: BTreeSet<NetnsId>,
+    ended: BTreeSet<NetnsId>,
 }
 
 #[derive(Clone, Default)]
-struct Fake(Rc<RefCell<Shared>>);
+struct Fake(Rc<RefCell<FakeState>>);
 
 impl Source for Fake {
     fn on(&mut self, netns: NetnsId, _: &Filter) -> Result<(), NotMeasured> {
@@ -38,7 +38,7 @@ impl Source for Fake {
         Counts::default()
     }
     fn living(&self) -> BTreeSet<NetnsId> {
-        let ended = &self.0.borrow().gone;
+        let ended = &self.0.borrow().ended;
         (0..100)
             .map(NetnsId)
             .filter(|n| !ended.contains(n))
@@ -99,11 +99,11 @@ impl Scene {
         self.next.borrow_mut().push_back(Peer { netns, uid });
         let stream = UnixStream::connect(&self.path).unwrap();
         stream.set_nonblocking(true).unwrap();
-        self.turns(2);
+        self.run_turns(2);
         stream
     }
 
-    fn turns(&mut self, count: usize) {
+    fn run_turns(&mut self, count: usize) {
         for _ in 0..count {
             let woken = self.server.turn(self.wake.as_fd(), Duration::ZERO).unwrap();
             assert!(!woken);
@@ -111,9 +111,9 @@ impl Scene {
     }
 
     /// Sends `text` and returns the whole answer.
-    fn ask(&mut self, stream: &mut UnixStream, text: &[u8]) -> String {
+    fn exchange(&mut self, stream: &mut UnixStream, text: &[u8]) -> String {
         let _ = stream.write_all(text);
-        self.turns(4);
+        self.run_turns(4);
         all(stream)
     }
 
@@ -135,20 +135,24 @@ fn all(stream: &mut UnixStream) -> String {
 fn the_three_steps_of_mace() {
     let mut scene = Scene::new(Limits::default());
     let mut client = scene.connect(7);
-    assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
+    assert_eq!(scene.exchange(&mut client, b"on\n"), "ok on\n");
     scene.measured(sample(7, 80_932));
-    let text = scene.ask(&mut client, b"read mace\n");
+    let text = scene.exchange(&mut client, b"read mace\n");
     assert!(
         text.starts_with('[') && text.ends_with("(1) egress: 80932\n\n"),
         "{text}"
     );
-    assert_eq!(scene.ask(&mut client, b"read mace\n"), "\n", "read already");
+    assert_eq!(
+        scene.exchange(&mut client, b"read mace\n"),
+        "\n",
+        "read already"
+    );
     // A second reader has its own place.
     let mut other = scene.connect(7);
-    let text = scene.ask(&mut other, b"read\n");
+    let text = scene.exchange(&mut other, b"read\n");
     assert!(text.contains(" total_ns=80932 "), "{text}");
     assert!(text.ends_with("ok 1 reports, 0 lost\n"), "{text}");
-    assert_eq!(scene.ask(&mut client, b"off\n"), "ok off\n");
+    assert_eq!(scene.exchange(&mut client, b"off\n"), "ok off\n");
     assert!(scene.fake.0.borrow().measured.is_empty());
 }
 
@@ -158,27 +162,27 @@ fn a_namespace_sees_nothing_of_another() {
     let mut scene = Scene::new(Limits::default());
     let mut alone = scene.connect(1);
     let words: [&[u8]; 5] = [b"status\n", b"read\n", b"read mace\n", b"off\n", b"help\n"];
-    let before = words.map(|w| scene.ask(&mut alone, w));
+    let before = words.map(|w| scene.exchange(&mut alone, w));
     let mut other = scene.connect(2);
-    assert_eq!(scene.ask(&mut other, b"on\nfollow\n"), "ok on\n");
+    assert_eq!(scene.exchange(&mut other, b"on\nfollow\n"), "ok on\n");
     for i in 0..100 {
         scene.measured(sample(2, 1000 + i));
     }
     // While its neighbour measures and follows, each answer stays the same to the letter.
-    let after = words.map(|w| scene.ask(&mut alone, w));
+    let after = words.map(|w| scene.exchange(&mut alone, w));
     assert_eq!(before, after);
     assert_eq!(all(&mut other).lines().count(), 100);
     // Both on: each sees its own.
-    assert_eq!(scene.ask(&mut alone, b"on\n"), "ok on\n");
+    assert_eq!(scene.exchange(&mut alone, b"on\n"), "ok on\n");
     scene.measured(sample(2, 5));
     scene.measured(sample(1, 6));
-    let text = scene.ask(&mut alone, b"read\n");
+    let text = scene.exchange(&mut alone, b"read\n");
     assert!(
         text.contains(" total_ns=6 ") && text.ends_with("ok 1 reports, 0 lost\n"),
         "{text}"
     );
     // Switching off does not switch the neighbour off.
-    scene.ask(&mut alone, b"off\n");
+    scene.exchange(&mut alone, b"off\n");
     assert!(scene.fake.0.borrow().measured.contains(&NetnsId(2)));
 }
 
@@ -187,8 +191,8 @@ fn a_client_that_cannot_be_identified_gets_nothing() {
     let mut scene = Scene::new(Limits::default());
     let mut stream = UnixStream::connect(&scene.path).unwrap();
     stream.set_nonblocking(true).unwrap();
-    scene.turns(2);
-    assert_eq!(scene.ask(&mut stream, b"on\n"), "");
+    scene.run_turns(2);
+    assert_eq!(scene.exchange(&mut stream, b"on\n"), "");
 }
 
 /// Promise 72.
@@ -196,12 +200,16 @@ fn a_client_that_cannot_be_identified_gets_nothing() {
 fn garbage_is_answered_and_half_a_line_waits() {
     let mut scene = Scene::new(Limits::default());
     let mut client = scene.connect(1);
-    assert!(scene.ask(&mut client, b"\xff\x00\n").starts_with("error "));
-    assert_eq!(scene.ask(&mut client, b"o"), "");
-    assert_eq!(scene.ask(&mut client, b"n\r\n"), "ok on\n");
+    assert!(
+        scene
+            .exchange(&mut client, b"\xff\x00\n")
+            .starts_with("error ")
+    );
+    assert_eq!(scene.exchange(&mut client, b"o"), "");
+    assert_eq!(scene.exchange(&mut client, b"n\r\n"), "ok on\n");
     let long = [b'x'; 300];
-    assert!(scene.ask(&mut client, &long).contains("too long"));
-    scene.turns(2);
+    assert!(scene.exchange(&mut client, &long).contains("too long"));
+    scene.run_turns(2);
     assert!(scene.server.clients.is_empty(), "closed");
 }
 
@@ -211,7 +219,7 @@ fn the_answer_comes_after_the_client_has_closed_its_side() {
     let mut client = scene.connect(1);
     client.write_all(b"status").unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    scene.turns(4);
+    scene.run_turns(4);
     assert!(all(&mut client).starts_with("ok off"));
     assert!(scene.server.clients.is_empty());
 }
@@ -224,16 +232,16 @@ fn a_client_that_does_not_read_delays_no_other() {
         ..Limits::default()
     });
     let mut lazy = scene.connect(1);
-    scene.ask(&mut lazy, b"on\nfollow\n");
+    scene.exchange(&mut lazy, b"on\nfollow\n");
     let mut reader = scene.connect(1);
     for i in 0..20_000 {
         scene.measured(sample(1, i));
         if i % 500 == 0 {
-            scene.turns(1);
+            scene.run_turns(1);
         }
     }
-    scene.turns(2);
-    let text = scene.ask(&mut reader, b"status\n");
+    scene.run_turns(2);
+    let text = scene.exchange(&mut reader, b"status\n");
     assert!(text.starts_with("ok on"), "{text}");
     assert!(
         scene
@@ -246,7 +254,7 @@ fn a_client_that_does_not_read_delays_no_other() {
     let mut text = String::new();
     for _ in 0..400 {
         text += &all(&mut lazy);
-        scene.turns(1);
+        scene.run_turns(1);
     }
     assert!(text.contains("\nlost "), "nothing was lost");
     let returned = text.lines().filter(|l| l.starts_with("egress")).count() as u64;
@@ -265,7 +273,7 @@ fn a_flood_of_requests_is_answered_in_turns() {
     let mut polite = scene.connect(1);
     let many = b"help\n".repeat(20_000);
     let _ = flood.write(&many);
-    assert_eq!(scene.ask(&mut polite, b"on\n"), "ok on\n");
+    assert_eq!(scene.exchange(&mut polite, b"on\n"), "ok on\n");
     assert!(scene.server.clients.iter().all(|c| c.room() + 4096 > 0));
 }
 
@@ -278,7 +286,7 @@ fn no_client_can_send_the_server_a_descriptor() {
     let mut client = scene.connect(1);
     let sent = cofferdam_lab::fixtures::send_descriptor(&client, &client);
     assert_eq!(sent, Err(nix::errno::Errno::EPERM), "Linux 6.16 refuses it");
-    assert_eq!(scene.ask(&mut client, b"on\n"), "ok on\n");
+    assert_eq!(scene.exchange(&mut client, b"on\n"), "ok on\n");
 }
 
 /// Counts the `streams` that the server has closed, and checks its last answer.
@@ -299,11 +307,11 @@ fn a_namespace_at_its_limit_replaces_its_own_connection() {
     let mut all: Vec<UnixStream> = (0..600).map(|_| scene.connect(1)).collect();
     assert_eq!(scene.server.clients.len(), 1 + CLIENTS_A_NAMESPACE);
     assert_eq!(closed(&mut all), 600 - CLIENTS_A_NAMESPACE);
-    assert!(scene.ask(&mut other, b"on\n").starts_with("ok on"));
+    assert!(scene.exchange(&mut other, b"on\n").starts_with("ok on"));
     let newest = all.last_mut().unwrap();
-    assert!(scene.ask(newest, b"on\n").starts_with("ok on"));
+    assert!(scene.exchange(newest, b"on\n").starts_with("ok on"));
     drop(all);
-    scene.turns(2);
+    scene.run_turns(2);
     assert_eq!(scene.server.clients.len(), 1);
 }
 
@@ -318,7 +326,7 @@ fn no_user_keeps_root_out_or_takes_another_users_connections() {
     assert_eq!(closed(std::slice::from_mut(&mut stranger)), 1, "refused");
     assert_eq!(closed(&mut connections), 0);
     let mut root = scene.connect_as(0, 1);
-    assert!(scene.ask(&mut root, b"on\n").starts_with("ok on"));
+    assert!(scene.exchange(&mut root, b"on\n").starts_with("ok on"));
     assert_eq!(closed(&mut connections), 1, "one made room for root");
 }
 
@@ -341,9 +349,9 @@ fn all_namespaces_together_have_their_limit_and_the_greediest_gives() {
 fn a_namespace_that_has_gone_is_forgotten() {
     let mut scene = Scene::new(Limits::default());
     let mut client = scene.connect(1);
-    scene.ask(&mut client, b"on\n");
-    scene.fake.0.borrow_mut().gone.insert(NetnsId(1));
+    scene.exchange(&mut client, b"on\n");
+    scene.fake.0.borrow_mut().ended.insert(NetnsId(1));
     scene.server.spaces.look_now();
-    scene.turns(1);
+    scene.run_turns(1);
     assert!(scene.fake.0.borrow().measured.is_empty());
 }

@@ -72,7 +72,7 @@ pub fn seen_both_ways(
     let sink = traffic::tcp_sink(web, None, ends.here);
     traffic::tcp_send(peer, None, ends.door, bytes).finish();
     assert_eq!(sink.finish()[0], bytes);
-    watch.settle_unseen();
+    watch.read_all_slowly();
     for direction in Direction::ALL {
         watch.assert_nearly_covered(direction, Class::Tcp, bytes >> 16);
     }

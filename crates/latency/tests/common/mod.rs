@@ -8,8 +8,8 @@ pub mod scenes;
 use cofferdam_accounting::hidden_softirqs_by_reference;
 use cofferdam_lab::fixtures::{Namespace, exclusive, repeat_when_hidden, time_limit, wait_until};
 use cofferdam_latency::{
-    Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader, Sample,
-    Start, Taken,
+    Class, Counts, Direction, Filter, LatencySizes, MeasureError, Meter, Miss, Reader,
+    ReportCounts, Sample, Start,
 };
 use cofferdam_types::NetnsId;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Watch {
     }
 
     /// Reads until nothing more comes, and closes packets that will not end.
-    pub fn settle(&mut self) {
+    pub fn read_all(&mut self) {
         loop {
             let before = self.samples.len();
             std::thread::sleep(Duration::from_millis(50));
@@ -88,19 +88,19 @@ impl Watch {
                 break;
             }
         }
-        let settled = self.meter.settle(Duration::from_millis(40));
-        settled.expect("the table can be swept");
+        let closed = self.meter.close_idle_packets(Duration::from_millis(40));
+        closed.expect("the table can be swept");
         self.read();
     }
 
     /// Reads until nothing more comes, if no packet's freeing is seen: the last packets have no
     /// end, and with IPv6 hosts send packets of their own for some seconds.
-    pub fn settle_unseen(&mut self) {
+    pub fn read_all_slowly(&mut self) {
         wait_until(
             "every packet to have its end",
             Duration::from_secs(20),
             || {
-                self.settle();
+                self.read_all();
                 owed(&self.counts()) == [0, 0]
             },
         );
@@ -111,7 +111,7 @@ impl Watch {
         self.reader.take(|sample| samples.push(sample));
     }
 
-    pub fn totals(&self) -> Taken {
+    pub fn totals(&self) -> ReportCounts {
         self.reader.totals()
     }
 

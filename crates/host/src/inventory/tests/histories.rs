@@ -114,7 +114,7 @@ impl Scene {
         }
     }
 
-    fn tell(&mut self, event: &KernelEvent) {
+    fn handle(&mut self, event: &KernelEvent) {
         self.live.handle(event);
     }
 
@@ -126,7 +126,7 @@ impl Scene {
             part = format!("{part}/{name}");
             if !self.host.has_cgroup(&part) {
                 self.host.cgroup(&part);
-                self.tell(&created(&self.host, &part));
+                self.handle(&created(&self.host, &part));
             }
         }
         path
@@ -142,7 +142,7 @@ impl Scene {
         self.next += 1;
         self.host.process(&cgroup, pid, netns);
         if heard {
-            self.tell(&seen(&self.host, &cgroup, netns, pid));
+            self.handle(&seen(&self.host, &cgroup, netns, pid));
         }
         self.processes.insert(pid, (cgroup, netns));
     }
@@ -174,7 +174,7 @@ impl Scene {
                     entry.1 = netns;
                     let cgroup = entry.0.clone();
                     if heard {
-                        self.tell(&seen(&self.host, &cgroup, netns, pid));
+                        self.handle(&seen(&self.host, &cgroup, netns, pid));
                     }
                 }
             }
@@ -185,7 +185,7 @@ impl Scene {
                     let entry = self.processes.get_mut(&pid).unwrap();
                     entry.0.clone_from(&cgroup);
                     let netns = entry.1;
-                    self.tell(&seen(&self.host, &cgroup, netns, pid));
+                    self.handle(&seen(&self.host, &cgroup, netns, pid));
                 }
             }
             Step::Isolate { process } => {
@@ -195,7 +195,7 @@ impl Scene {
             }
             Step::End { process } => {
                 if let Some(pid) = self.process(process) {
-                    self.end(pid);
+                    self.end_process(pid);
                 }
             }
             Step::Remove { cgroup } => self.remove(cgroup),
@@ -203,16 +203,16 @@ impl Scene {
                 let event = KernelEvent::UnknownNetns {
                     netns: NetnsId(netns),
                 };
-                self.tell(&event);
+                self.handle(&event);
             }
             Step::Plug { netns } => self.plug(netns),
             Step::Restart => self.live = scan(&self.host),
-            Step::Lose => self.tell(&KernelEvent::Lost { count: 1 }),
+            Step::Lose => self.handle(&KernelEvent::Lost { count: 1 }),
             Step::Wait => self.review(),
         }
     }
 
-    fn end(&mut self, pid: u32) {
+    fn end_process(&mut self, pid: u32) {
         self.host.end_process(pid);
         self.processes.remove(&pid);
     }
@@ -229,7 +229,7 @@ impl Scene {
             .map(|(pid, _)| *pid)
             .collect();
         for pid in inside {
-            self.end(pid);
+            self.end_process(pid);
         }
         let mut removed: Vec<CgroupId> = (self.paths.iter())
             .filter(|p| is_in(p) && self.host.has_cgroup(p))
@@ -242,7 +242,7 @@ impl Scene {
         }
         self.host.remove_cgroup(&path);
         for cgroup in removed.into_iter().rev() {
-            self.tell(&KernelEvent::CgroupRemoved { cgroup });
+            self.handle(&KernelEvent::CgroupRemoved { cgroup });
         }
     }
 

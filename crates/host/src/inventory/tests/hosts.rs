@@ -6,7 +6,7 @@ use crate::inventory::{Inventory, MOST_HOST_CGROUPS};
 use cofferdam_types::{CgroupId, ContainerChange, KernelEvent};
 use std::path::Path;
 
-fn pays(host: &FakeHost, path: &str, pid: Option<u32>) -> KernelEvent {
+fn payment_event(host: &FakeHost, path: &str, pid: Option<u32>) -> KernelEvent {
     KernelEvent::UnknownCgroup {
         cgroup: host.id(path),
         pid,
@@ -29,15 +29,19 @@ fn a_service_is_discovered_by_name_once_it_pays() {
     let mut inventory = host.inventory();
     assert!(paths(&inventory).is_empty());
 
-    let change = only(inventory.handle(&pays(&host, "/system.slice/ssh.service", Some(100))));
+    let change = only(inventory.handle(&payment_event(
+        &host,
+        "/system.slice/ssh.service",
+        Some(100),
+    )));
     let ContainerChange::Added(ssh) = change else {
         panic!("{change:?}")
     };
     assert!(ssh.is_of_host() && ssh.host_network && ssh.descendants.is_empty());
     assert_eq!(ssh.name, "/system.slice/ssh.service");
     // A socket of the root's cgroup raises an event without a process.
-    assert_eq!(inventory.handle(&pays(&host, "/", None)).len(), 1);
-    assert_eq!(inventory.handle(&pays(&host, "/", Some(2))), []);
+    assert_eq!(inventory.handle(&payment_event(&host, "/", None)).len(), 1);
+    assert_eq!(inventory.handle(&payment_event(&host, "/", Some(2))), []);
     assert_eq!(paths(&inventory), ["/", "/system.slice/ssh.service"]);
     assert_eq!(inventory.containers().count(), 0);
 }
@@ -47,9 +51,9 @@ fn an_older_cgroup_is_discovered_by_its_process() {
     let host = FakeHost::new(true);
     let mut inventory = host.inventory();
     host.process("/batch/job", 100, HOST);
-    let event = pays(&host, "/batch/job", None);
+    let event = payment_event(&host, "/batch/job", None);
     assert_eq!(inventory.handle(&event), [], "nothing leads to its path");
-    let event = pays(&host, "/batch/job", Some(100));
+    let event = payment_event(&host, "/batch/job", Some(100));
     assert_eq!(inventory.handle(&event).len(), 1);
     host.end_process(100);
     let removed = KernelEvent::UnknownCgroup {
@@ -67,7 +71,7 @@ fn a_restarted_service_is_another_one() {
     host.process(path, 100, HOST);
     let mut inventory = host.inventory();
     let first = host.id(path);
-    inventory.handle(&pays(&host, path, Some(100)));
+    inventory.handle(&payment_event(&host, path, Some(100)));
     host.end_process(100);
     host.remove_cgroup(path);
     let changes = inventory.handle(&KernelEvent::CgroupRemoved { cgroup: first });
@@ -75,7 +79,12 @@ fn a_restarted_service_is_another_one() {
     assert!(paths(&inventory).is_empty());
     host.process(path, 101, HOST);
     assert_eq!(inventory.handle(&created(&host, path)), []);
-    assert_eq!(inventory.handle(&pays(&host, path, Some(101))).len(), 1);
+    assert_eq!(
+        inventory
+            .handle(&payment_event(&host, path, Some(101)))
+            .len(),
+        1
+    );
     assert_eq!(paths(&inventory), [path]);
 }
 
@@ -90,7 +99,12 @@ fn a_cgroup_of_a_container_is_no_longer_the_hosts() {
     host.process("/pod", 102, HOST);
     let mut inventory = host.inventory();
     for (path, pid) in [("/bar", 100), ("/bar/worker", 101), ("/pod", 102)] {
-        assert_eq!(inventory.handle(&pays(&host, path, Some(pid))).len(), 1);
+        assert_eq!(
+            inventory
+                .handle(&payment_event(&host, path, Some(pid)))
+                .len(),
+            1
+        );
     }
     // The rule's container, and two cgroups of the host fewer.
     let changes = inventory.name(&selectors(&["cgroup:/bar"]));
@@ -100,7 +114,10 @@ fn a_cgroup_of_a_container_is_no_longer_the_hosts() {
     assert_eq!((changes.len(), removed.count()), (3, 2), "{changes:?}");
     assert_eq!(paths(&inventory), ["/pod"]);
     // These cgroups are the container's while the rule exists.
-    assert_eq!(inventory.handle(&pays(&host, "/bar/worker", Some(101))), []);
+    assert_eq!(
+        inventory.handle(&payment_event(&host, "/bar/worker", Some(101))),
+        []
+    );
     // A process of it enters its own namespace.
     host.move_process(102, 7);
     let changes = inventory.handle(&seen(&host, "/pod", 7, 102));
@@ -110,7 +127,12 @@ fn a_cgroup_of_a_container_is_no_longer_the_hosts() {
     // Without the rule the cgroups are the host's again when they are next seen.
     inventory.name(&[]);
     assert!(by_path(&inventory, "/bar").is_none());
-    assert_eq!(inventory.handle(&pays(&host, "/bar", Some(100))).len(), 1);
+    assert_eq!(
+        inventory
+            .handle(&payment_event(&host, "/bar", Some(100)))
+            .len(),
+        1
+    );
 }
 
 /// A rule names the cgroup, which has got its first process since. A process that is created in a
@@ -122,7 +144,7 @@ fn a_payer_that_a_rule_names_is_its_container() {
     let mut inventory = host.inventory();
     assert_eq!(inventory.name(&selectors(&["cgroup:/bar"])), []);
     host.process("/bar", 100, HOST);
-    let change = only(inventory.handle(&pays(&host, "/bar", Some(100))));
+    let change = only(inventory.handle(&payment_event(&host, "/bar", Some(100))));
     assert!(matches!(change, ContainerChange::Added(c) if !c.is_of_host()));
 }
 
@@ -139,7 +161,7 @@ fn a_thousand_payers_are_bounded() {
     }
     let mut inventory = host.inventory();
     for n in 0..1_000 {
-        inventory.handle(&pays(&host, &path(n), Some(1_000 + n)));
+        inventory.handle(&payment_event(&host, &path(n), Some(1_000 + n)));
     }
     assert_eq!(paths(&inventory).len(), MOST_HOST_CGROUPS);
     assert!(!inventory.has_room_for_hosts());
@@ -147,7 +169,9 @@ fn a_thousand_payers_are_bounded() {
     assert_eq!(changes.len(), 2);
     let before = inventory.fs.operations();
     assert_eq!(
-        inventory.handle(&pays(&host, "/job999", Some(1_999))).len(),
+        inventory
+            .handle(&payment_event(&host, "/job999", Some(1_999)))
+            .len(),
         1
     );
     assert!(inventory.fs.operations() - before < 5);
@@ -171,7 +195,7 @@ fn the_time_of_a_cgroup_is_its_own_tasks_time() {
     stat("/b/c", 2_500);
     let mut inventory = host.inventory();
     for (path, ns) in [("/", 3_000_000), ("/a", 4_000_000), ("/b", 500_000)] {
-        inventory.handle(&pays(&host, path, None));
+        inventory.handle(&payment_event(&host, path, None));
         let found = inventory
             .host_cgroups()
             .find(|c| c.cgroup_path == Path::new(path));
@@ -196,7 +220,9 @@ fn a_cgroup_that_is_made_a_thousand_times_leaves_nothing() {
         // Every second one is removed before any event of it is handled.
         if pid % 2 == 0 {
             inventory.handle(&created(&host, "/job"));
-            added += inventory.handle(&pays(&host, "/job", Some(pid))).len();
+            added += inventory
+                .handle(&payment_event(&host, "/job", Some(pid)))
+                .len();
         }
         host.end_process(pid);
         host.remove_cgroup("/job");
