@@ -147,7 +147,7 @@ metrics! {
     SLICE_CPUS = Gauge "reservation_slice_cpus" "" ["container", "pod", "cgroup"]
         "Guaranteed part of a CPU that it shares";
     LENT_CPUS = Gauge "reservation_lent_cpus" "" ["container", "pod", "cgroup"]
-        "Those of the container's own CPUs that are currently lent";
+        "The container's own CPUs that are currently lent";
     LENDINGS = Counter "reservation_lendings" "" ["container", "pod", "cgroup"]
         "Times a CPU of the container was lent";
     REWRITES = Counter "reservation_rewrites" "" ["container", "pod", "cgroup"]
