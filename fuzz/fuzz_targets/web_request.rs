@@ -1,7 +1,9 @@
 //! Headers and query of a request to the live page.
 #![no_main]
 
-use cofferdam_web::{Access, Address, Decision, MOST_POINTS, Route, RequestFacts, Token, route, token};
+use cofferdam_web::{
+    Access, Address, Decision, MOST_POINTS, RequestFacts, Route, Token, route, token,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
