@@ -6,16 +6,16 @@
 pub(crate) mod network {
     use std::time::Duration;
 
-    /// Part of a CPU. Above this charge, others are victims on the CPU. It exceeds the accounting's
-    /// scatter on an idle host (measured: below 0.001). Lower: means are applied for noise; higher:
-    /// small victims are ignored.
+    /// Charge to others, part of a CPU, above which they are victims on it. It exceeds the
+    /// accounting's scatter on an idle host (measured: below 0.001). Lower: means are applied for
+    /// noise; higher: small victims are ignored.
     pub const VICTIM_CPUS: f64 = 0.003;
-    /// Part of a CPU. Above it, a container's packets cause work on the CPU; also the part of a
+    /// Work for a container's packets, part of a CPU, above which it counts; also the part of a
     /// quota from which its packets count against it. Lower: each step decides about more
     /// containers; higher: small offenders are ignored.
     pub const CAUSES_CPUS: f64 = 0.01;
-    /// CPUs. A container whose packets take less on all CPUs causes no reads. Affects only the cost
-    /// of a step.
+    /// Network CPU on all CPUs below which a container causes no reads. Affects only the cost of a
+    /// step.
     pub const COUNTS_CPUS: f64 = 0.001;
     /// Time that a CPU stays contended: a limited offender causes work in bursts. Shorter: debt is
     /// not counted between bursts; longer: debt is counted after the competitor has left.
@@ -23,8 +23,8 @@ pub(crate) mod network {
 
     /// Weight of a step in the average of the packets' part of a CPU: the last fifty steps count.
     pub const CAUSED_NEW_PART: f64 = 0.02;
-    /// CPUs. The CPU that bounds a container changes when its packets exceed its share of another
-    /// by this much more: rates of the first say nothing about the second.
+    /// CPUs by which the excess on another CPU must be larger before that one bounds the container
+    /// instead: rates of the first say nothing about the second.
     pub const STAYS_WORST_CPUS: f64 = 0.05;
 
     /// Time constant of measured rates, seconds: three control periods of 20 ms. Shorter: the
@@ -51,11 +51,11 @@ pub(crate) mod network {
     /// Least part of a container's own weight to which it is lowered: the container must be able to
     /// run.
     pub const LOWEST_WEIGHT_PART: f64 = 0.02;
-    /// Part of its share. A stream gets a NAPI thread when its softirq work takes this part while
-    /// competitors wait: its weight can hardly be lowered further. Measured: streams through a
-    /// route take 0.98 and weights alone do not bound them; over a veth or VXLAN they take at most
-    /// 0.87 and weights do. Lower: streams that a weight bounds pass the ring of a thread; higher:
-    /// unbounded streams burden their victims.
+    /// Softirq work, part of a stream's share, above which it gets a NAPI thread while competitors
+    /// wait: its weight can hardly be lowered further. Measured: streams through a route take 0.98
+    /// and weights alone do not bound them; over a veth or VXLAN they take at most 0.87 and weights
+    /// do. Lower: streams that a weight bounds pass the ring of a thread; higher: unbounded streams
+    /// burden their victims.
     pub const EXHAUSTED_PART: f64 = 0.93;
     /// Time for which softirq work must exceed [`EXHAUSTED_PART`]; steps below it count back. A
     /// starting stream exceeds it until its weight takes effect.
@@ -63,21 +63,20 @@ pub(crate) mod network {
     /// Weight, in its file's unit, below which it cannot be lowered usefully, as that of a
     /// best-effort pod.
     pub const LEAST_WEIGHT: f64 = 10.0;
-    /// Part of its time. A container that spends less on the contended CPUs runs elsewhere.
+    /// Use of the contended CPUs, part of a container's time, below which it runs elsewhere.
     pub const RUNS_THERE_PART: f64 = 0.05;
-    /// Part of its share. A container gets a NAPI thread when its softirq work exceeds this.
-    /// Measured: TCP streams take 0.2 to 0.5, floods all of it. Lower: streams lose segmentation
-    /// offload and wait for the thread although their weight is enough; higher: moderate floods run
-    /// in others' time, and repay it only on average.
+    /// Softirq work, part of a container's share, above which it gets a NAPI thread. Measured: TCP
+    /// streams take 0.2 to 0.5, floods all of it. Lower: streams lose segmentation offload and wait
+    /// for the thread although their weight is enough; higher: moderate floods run in others' time,
+    /// and repay it only on average.
     pub const BEYOND_WEIGHT_PART: f64 = 0.6;
     /// Time for which softirq work must exceed [`BEYOND_WEIGHT_PART`]: longer than the slow start
     /// of a stream (measured: 40 to 60 ms). Shorter: streams get NAPI threads too; longer: floods
     /// run in others' time for longer.
     pub const BEYOND_WEIGHT: Duration = Duration::from_millis(200);
-    /// Part of its network CPU. A container that spends this part on sending gets no NAPI thread:
-    /// the thread does none of that work, and disables segmentation offload. Lower: containers that
-    /// receive less than they send are bounded by limits alone; higher: senders pay for a useless
-    /// thread.
+    /// Sending, part of a container's network CPU, above which it gets no NAPI thread: the thread
+    /// does none of that work, and disables segmentation offload. Lower: containers that receive
+    /// less than they send are bounded by limits alone; higher: senders pay for a useless thread.
     pub const SENDER_PART: f64 = 0.5;
     /// Assumed share of an offender when no competitor is runnable.
     pub const UNCONTENDED_SHARE: f64 = 0.5;
@@ -98,15 +97,15 @@ pub(crate) mod network {
     /// penalty falls below its bound. Higher: debt grows before a limit acts.
     pub const OVERDRAFT_PART: f64 = 0.1;
 
-    /// Part of its share. A stream's limit acts when its repayment exceeds this; with half of it
-    /// the stream may exceed its budget freely. Simulated: 0.1 to 0.3 hold in all histories.
-    /// Measured: with 0.1 a stream over a bridge loses packets, with 0.3 none. Higher: debt grows
-    /// before a limit acts.
+    /// Repayment, part of a stream's share, above which its limit acts; with half of it the stream
+    /// may exceed its budget freely. Simulated: 0.1 to 0.3 hold in all histories. Measured: with
+    /// 0.1 a stream over a bridge loses packets, with 0.3 none. Higher: debt grows before a limit
+    /// acts.
     pub const STREAM_OVERDRAFT_PART: f64 = 0.3;
 
-    /// Part of its share. Packets that take less may overdraw their budget as streams do: the
-    /// weight compensates that little at once. Without it, an executor of Spark that computed with
-    /// all of its share lost its shuffle requests to a limit, and the job stalled for seconds.
+    /// Network CPU, part of the share, below which packets may overdraw their budget as streams do:
+    /// the weight compensates that little at once. Without it, an executor of Spark that computed
+    /// with all of its share lost its shuffle requests to a limit, and the job stalled for seconds.
     /// Higher: a starting flood is limited later.
     pub const MODEST_PART: f64 = 0.3;
 
@@ -149,7 +148,7 @@ pub(crate) mod network {
     pub const STREAM_BURST: Duration = Duration::from_millis(20);
     /// Packets in a step, passed and dropped, below which no cost is learned.
     pub const FEW_PACKETS: f64 = 20.0;
-    /// Part of its network CPU. A container's sent packets are limited too if they take this part.
+    /// Sending, part of a container's network CPU, from which its sent packets are limited too.
     pub const SENDS_PART: f64 = 0.1;
     /// Mean size of received packets, bytes, from which they are full segments of a stream.
     pub const LARGE_BYTES: u64 = 1_000;
@@ -210,7 +209,7 @@ pub(crate) mod network {
     /// two consecutive steps. Shorter: each wake-up of a service gets a share for [`COMPETES`];
     /// longer: a job that pauses waits for its share.
     pub const HOST_RAN_AVERAGED: Duration = Duration::from_millis(200);
-    /// Part of a CPU. Host tasks and containers that use less claim twice their use instead of
+    /// Use, part of a CPU, below which host tasks and containers claim twice their use instead of
     /// their whole share. Higher: a host job with pauses waits longer for its share; lower: a
     /// service that takes a tenth of a CPU keeps a container below its share.
     pub const LITTLE_PART: f64 = 0.2;
@@ -220,8 +219,7 @@ pub(crate) mod network {
     /// Most cached weights; above it the cache is cleared. Bounds the memory.
     pub const MOST_CACHED_WEIGHTS: usize = 4096;
 
-    /// Part of a CPU. A container that is charged this much for others without repayment is
-    /// reported in `status`.
+    /// Charge for others without repayment, part of a CPU, from which `status` reports a container.
     pub const UNCOMPENSATED_CPUS: f64 = 0.05;
     /// Averaging time of [`UNCOMPENSATED_CPUS`]: means take a moment to be applied.
     pub const UNCOMPENSATED_AVERAGED: Duration = Duration::from_secs(2);
