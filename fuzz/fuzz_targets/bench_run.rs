@@ -3,8 +3,8 @@
 //! The input is the four files, each ended by a NUL byte.
 #![no_main]
 
-use cofferdam_bench::run::RunData;
 use cofferdam_bench::report;
+use cofferdam_bench::run::RunData;
 use libfuzzer_sys::fuzz_target;
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Foreign ledgers: a record as JSON that becomes rows, and a Parquet file.
 #![no_main]
 
-use cofferdam_columnar::{COLUMNS, RowKind, Reader, Rows, Text};
+use cofferdam_columnar::{COLUMNS, Reader, RowKind, Rows, Text};
 use cofferdam_records::accounting::AccountingRecord;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("a.parquet");
     std::fs::write(&path, bytes).expect("written");
-    let Ok(reader) = Reader::open(&path) else { return };
+    let Ok(reader) = Reader::open(&path) else {
+        return;
+    };
     let all: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
     for kind in RowKind::ALL {
         if let Ok(batches) = reader.rows(kind, &all, Text::View) {
