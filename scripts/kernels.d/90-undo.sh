@@ -223,5 +223,6 @@ done
 # The layout that the guest started with. The kernel gives controllers back some time after their v1
 # hierarchy is unmounted.
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
+controllers=/sys/fs/cgroup/cgroup.controllers
 check 'undo: cgroup v2 has its controllers again' \
-    'await 60 "grep -qw cpuset /sys/fs/cgroup/cgroup.controllers && grep -qw cpu /sys/fs/cgroup/cgroup.controllers"'
+    'await 60 "grep -qw cpuset $controllers && grep -qw cpu $controllers"'

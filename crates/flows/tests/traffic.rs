@@ -80,7 +80,8 @@ fn packets(reading: &Reading, protocol: u8, port: Option<u16>) -> u64 {
         .sum()
 }
 
-fn settled(capture: &Capture, expected: impl Fn(&Reading) -> bool) -> Reading {
+/// Waits up to 5 s for a reading that is `expected`; returns the last one.
+fn await_reading(capture: &Capture, expected: impl Fn(&Reading) -> bool) -> Reading {
     let until = Instant::now() + Duration::from_secs(5);
     loop {
         let reading = capture.reading();
@@ -113,7 +114,7 @@ fn both_families_and_protocols_are_counted_exactly_while_few() {
             let counted = |port, least| packets(r, 17, Some(port)) >= least;
             counted(9000, 200) && counted(9001, 100) && bytes(r, 9002) > 3_000_000
         };
-        let reading = settled(&capture, all);
+        let reading = await_reading(&capture, all);
         assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
         assert_eq!(packets(&reading, 17, Some(9001)), 100, "{reading:?}");
         let of = |port| {
@@ -165,7 +166,7 @@ fn fragments_and_tagged_frames_are_seen_once() {
             .thread(|| send_frames("veth0", (0..100).map(|i| tagged(1 + i % 2))));
         assert_eq!(tagged.join().unwrap(), 100);
         let all = |r: &Reading| packets(r, 17, None) >= 200 && packets(r, 17, Some(9001)) >= 100;
-        let reading = settled(&capture, all);
+        let reading = await_reading(&capture, all);
         assert_eq!(packets(&reading, 17, Some(9000)), 100, "{reading:?}");
         assert_eq!(packets(&reading, 17, None), 200, "{reading:?}");
         assert_eq!(packets(&reading, 17, Some(9001)), 100, "{reading:?}");
@@ -203,7 +204,7 @@ fn hostile_frames_are_counted_and_do_no_harm() {
         assert_eq!(sent.join().unwrap(), 500);
         bed.send("10.99.0.2:9000", 50, 64);
         let all = |r: &Reading| packets(r, 17, Some(9000)) >= 50;
-        let reading = settled(&capture, all);
+        let reading = await_reading(&capture, all);
         assert_eq!(packets(&reading, 17, Some(9000)), 50);
         assert!(
             reading.total.packets >= 550 && reading.other.packets >= 166,
@@ -263,7 +264,7 @@ fn in_the_hosts_namespace_sockets_distinguish_packets() {
         send(9001, 100);
         send(9009, 50);
         assert_eq!((received(first), received(other)), (200, 100));
-        let reading = settled(&capture, |r| packets(r, 17, Some(9000)) >= 200);
+        let reading = await_reading(&capture, |r| packets(r, 17, Some(9000)) >= 200);
         assert_eq!(packets(&reading, 17, Some(9000)), 200, "{reading:?}");
         assert_eq!(reading.total.packets, 200, "{reading:?}");
 

@@ -59,9 +59,9 @@ pub fn exactly<T>(accountant: &mut Accountant, mut body: impl FnMut() -> T) -> (
         // A softirq in flight between the kernel's count and ours adds to a reading: the least
         // reading is right. (One hidden softirq can carry many packets.)
         let readings = (0..5).map(|_| snapshot(accountant).health.softirqs_unseen);
-        let unseen = readings.min().unwrap_or_default();
+        let hidden = readings.min().unwrap_or_default();
         let (value, interval) = during(accountant, &mut body);
-        if interval.health.softirqs_unseen <= unseen {
+        if interval.health.softirqs_unseen <= hidden {
             return (value, interval);
         }
     }
