@@ -12,7 +12,7 @@
 //! parameters: PATH.rs MODULE -->` lists the constants of a source file, with their values and the
 //! first sentence of their documentation.
 
-use crate::tree;
+use crate::{schema_fields, tree};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,8 +24,12 @@ const DATA: &str = "docs/data";
 /// Facts without which a figure cannot be measured again.
 const PROVENANCE: [&str; 6] = ["commit", "machine", "date", "command", "runs", "interval"];
 
+/// Folder of the published JSON Schemas.
+const SCHEMAS: &str = "docs/src/reference";
+
 const BEGIN: &str = "<!-- table: ";
 const BEGIN_PARAMETERS: &str = "<!-- parameters: ";
+const BEGIN_SCHEMA: &str = "<!-- schema: ";
 const END: &str = "<!-- end of table -->";
 
 /// Renders the tables of every document; `--check` fails instead if one is not up to date.
@@ -78,7 +82,9 @@ pub fn without_tables(text: &str) -> String {
     let mut is_table = false;
     let mut plain = String::with_capacity(text.len());
     for line in text.lines() {
-        is_table |= line.starts_with(BEGIN) || line.starts_with(BEGIN_PARAMETERS);
+        is_table |= [BEGIN, BEGIN_PARAMETERS, BEGIN_SCHEMA]
+            .iter()
+            .any(|begin| line.starts_with(begin));
         if !is_table {
             plain.push_str(line);
         }
@@ -105,6 +111,11 @@ fn render_document(text: &str, mut load: impl FnMut(&Path) -> Result<String>) ->
             let (path, module) = parameters_request(request)?;
             parameters(&load(path)?, module)
                 .with_context(|| format!("{}, module {module}", path.display()))?
+        } else if let Some(request) = line.strip_prefix(BEGIN_SCHEMA) {
+            let (file, definition) = schema_request(request)?;
+            let path = Path::new(SCHEMAS).join(file);
+            schema_fields::table(&load(&path)?, definition)
+                .with_context(|| format!("{}, {request}", path.display()))?
         } else {
             continue;
         };
@@ -123,6 +134,16 @@ fn parameters_request(text: &str) -> Result<(&Path, &str)> {
     match (words.next(), words.next(), words.next(), words.next()) {
         (Some(path), Some(module), Some("-->"), None) => Ok((Path::new(path), module)),
         _ => bail!("`{BEGIN_PARAMETERS}` takes PATH.rs MODULE"),
+    }
+}
+
+/// Parses `FILE.schema.json [DEFINITION] -->`.
+fn schema_request(text: &str) -> Result<(&str, Option<&str>)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        [file, "-->"] => Ok((file, None)),
+        [file, definition, "-->"] => Ok((file, Some(definition))),
+        _ => bail!("`{BEGIN_SCHEMA}` takes FILE.schema.json DEFINITION"),
     }
 }
 
@@ -407,6 +428,19 @@ mod tests {
         assert!(!table.contains("Other"));
         assert!(parameters(source, "none").is_err());
         assert!(parameters_request("a.rs -->").is_err());
+    }
+
+    #[test]
+    fn a_schema_is_rendered_and_hidden_from_the_gate() {
+        let document = "a\n<!-- schema: a.schema.json -->\n<!-- end of table -->\nb\n";
+        let schema = r#"{"properties": {"a": {"type": "string", "description": "A."}}}"#;
+        let rendered = render(document, schema).unwrap();
+        assert!(
+            rendered.contains("| `a` | string, may be absent | A. |"),
+            "{rendered}"
+        );
+        assert!(!without_tables(&rendered).contains("A."));
+        assert!(schema_request("-->").is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod policy;
 mod promises;
 mod prose;
 mod run;
+mod schema_fields;
 mod soak;
 mod tree;
 
