@@ -391,7 +391,8 @@ fn a_greedy_application_leaves_others_their_share_of_every_table() {
     time_limit(LIMIT, || {
         let cache = "[[application]]\nname = \"cache\"\nuser = \"0\"\nbind = [\"tcp/*:11211\"]\n\
             connect = true\n";
-        let mut scene = Scene::new("", &format!("{ECHO}{EVIL}{cache}"));
+        let table = "[tcp]\nconnections = 4096\n";
+        let mut scene = Scene::new("", &format!("{table}{ECHO}{EVIL}{cache}"));
         scene.serve("echo", echo);
         let mut evil = attach(&scene.socket());
         for port in 1000..2000 {

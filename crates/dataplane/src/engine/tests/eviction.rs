@@ -1,6 +1,6 @@
 //! Newcomers under an attack that fills the table of connections.
 
-use super::sends::{LIMIT, make_calls, read_conditions};
+use super::sends::{LIMIT, make_calls, read_conditions, send};
 use super::turns::p99;
 use super::*;
 use crate::abi::Condition;
@@ -24,7 +24,7 @@ struct Crowd {
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The server has accepted it, and it is open.
+    /// The server has accepted it and sent a byte.
     Open {
         handle: u64,
     },
@@ -86,18 +86,27 @@ impl Crowd {
         turns(&mut self.engine, 1);
         for condition in read_conditions(&mut self.server) {
             if let Condition::Knock { handle, .. } = condition {
-                make_calls(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
+                let accept = Call::Accept { handle, cookie: 0 };
+                make_calls(&mut self.server, [accept, send(handle)]);
             }
         }
-        let of = |condition| match condition {
-            Condition::Connected { cookie, handle, .. } => Some((cookie, Outcome::Open { handle })),
-            Condition::Dead { cookie, .. } => Some((cookie, Outcome::Ended)),
-            _ => None,
-        };
-        read_conditions(&mut self.clients)
-            .into_iter()
-            .filter_map(of)
-            .collect()
+        let mut outcomes = Vec::new();
+        for condition in read_conditions(&mut self.clients) {
+            match condition {
+                Condition::Recv {
+                    cookie,
+                    handle,
+                    frame,
+                    ..
+                } => {
+                    make_calls(&mut self.clients, [Call::RecvDone { frame }]);
+                    outcomes.push((cookie, Outcome::Open { handle }));
+                }
+                Condition::Dead { cookie, .. } => outcomes.push((cookie, Outcome::Ended)),
+                _ => {}
+            }
+        }
+        outcomes
     }
 
     /// Opens a connection of a peer during an attack. Returns its name, and the number of turns
@@ -125,12 +134,19 @@ impl Crowd {
         unreachable!("the loop has no end")
     }
 
-    /// Makes a peer fill the table. Further connections are refused.
+    /// Makes a peer fill the table. Further connections are refused. All data is acknowledged.
     fn fill(&mut self, peer: u8) {
         self.connect(peer, 0..2 * u64::from(PLACES));
         let until = Instant::now() + LIMIT;
-        while self.engine.tally().connections_refused < u64::from(PLACES) {
-            assert!(Instant::now() < until, "{:?}", self.engine.tally());
+        let mut refused = 0;
+        while refused < u64::from(PLACES) {
+            assert!(Instant::now() < until, "{refused} are refused");
+            self.turn();
+            refused = self.engine.tally().connections_refused;
+        }
+        // An acknowledgement would be progress.
+        while self.engine.stack.usage().chunks > 0 {
+            assert!(Instant::now() < until, "not all is acknowledged");
             self.turn();
         }
         assert_eq!(self.engine.tally().applications[0].connections, PLACES);
