@@ -45,10 +45,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                render the tables of measured results from docs/data into the documents
   policy       licences, duplicates and sources of all dependencies by deny.toml; manifests of
                crates that others may depend on; one oldest compiler everywhere
-  prose [--shrink | --list RULE]
-               the language of docs/GLOSSARY.md in sources, documents and commits; --shrink lowers
-               xtask/prose.baseline, --list prints all findings of opening, word, name, test or
-               width
+  prose [--list RULE]
+               the language of docs/GLOSSARY.md in sources, documents and commits; --list prints the
+               findings of opening, word, name, test or width
   manifest     render etc/kubernetes.yaml from the chart in packaging/helm
   man [DIR]    write manual pages; DIR is target/man by default
   completions [DIR]

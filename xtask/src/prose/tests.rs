@@ -180,3 +180,23 @@ fn strings_and_characters_do_not_confuse_the_lexer() {
     let text = "fn f<'a>(x: &'a str) { g('\"', '\\'', r#\"told\"told\"#, b\"\\\"\"); } // told\n";
     assert_eq!(findings("a.rs", text), [(Rule::Word, 1)]);
 }
+
+#[test]
+fn files_of_other_projects_are_not_checked() {
+    assert!(is_checked(Path::new("crates/web/assets/page.js")));
+    assert!(is_checked(Path::new("scripts/setup")));
+    assert!(!is_checked(Path::new("crates/web/assets/vendor/a.min.js")));
+    assert!(!is_checked(Path::new("docs/src/images/a.svg")));
+}
+
+#[test]
+fn a_finding_fails_with_its_place() {
+    assert!(refuse(&[]).is_ok());
+    let finding = Finding {
+        line: 7,
+        rule: Rule::Word,
+        text: "x".to_owned(),
+    };
+    let error = refuse(&[(PathBuf::from("a.rs"), finding)]).unwrap_err();
+    assert!(error.to_string().contains("a.rs:7: word: x"), "{error}");
+}
