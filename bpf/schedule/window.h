@@ -10,7 +10,7 @@
 
 #define CF_MASK_WORDS (CF_SCHED_CPUS_MAX / 64)
 
-/* CPUs that a task may use; all where the kernel's mask is shorter than ours. */
+/* CPUs that a task may use; all CPUs if the kernel's mask cannot be read. */
 struct cf_mask {
 	__u64 words[CF_MASK_WORDS];
 };

@@ -10,8 +10,9 @@ const LOCK: &str = "accounting.lock";
 /// Time that certainly passes between binding a socket and listening on it.
 const BEGINNING: Duration = Duration::from_millis(50);
 
-/// Removes from `folder` the lock and the sockets that no process holds, and `socket`; then the
-/// folder, if it is empty. Does nothing while a process holds the lock.
+/// Removes the sockets at which no process listens, in `folder` and at `socket`, and the files with
+/// the page's URL in their folders. Then removes the lock, and `folder` if it is empty. Does
+/// nothing while a process holds the lock.
 pub(crate) fn clear(folder: &Path, socket: &Path) {
     if !folder.exists() {
         return;

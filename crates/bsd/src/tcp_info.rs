@@ -93,7 +93,8 @@ pub fn only_state(name: &str) -> Vec<u8> {
 }
 
 /// `struct tcp_info` of linux/tcp.h: 8 bytes, 24 words, 4 long words, 6 words, 4 long words, 2
-/// words, 2 long words, 6 words, 2 half words, 9 words. Fields without a measurement are zero.
+/// words, 2 long words, 6 words, 2 half words, 9 words. Fields that the stack does not measure are
+/// zero, but the largest pacing rate is unlimited.
 pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
     let mut out = Vec::with_capacity(INFO_BYTES);
     let repair = match info.repair {

@@ -7,7 +7,8 @@ use cofferdam_types::{CgroupId, Container, ContainerLedger, Interval, Reason, Se
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Selection of containers; every one when no selector was given.
+/// Selected containers. Without selectors these are all containers, but not the cgroups of the
+/// host.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     selectors: Vec<Selector>,
@@ -85,7 +86,8 @@ impl Selection {
         self.matches(&record.container())
     }
 
-    /// Whether every container is selected.
+    /// Whether no selector was given. Then all containers are selected, and the host's cgroups only
+    /// with `--all`.
     pub fn is_all(&self) -> bool {
         self.selectors.is_empty()
     }

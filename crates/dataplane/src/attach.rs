@@ -1,5 +1,6 @@
-//! Attachment of an application to its dataplane: a Unix socket, one message in each direction, and
-//! descriptors of the shared memory with the answer.
+//! Attachment of an application to its dataplane over a Unix socket: a request, and an answer with
+//! the descriptors of the shared memory. If the dataplane ends the application later, it sends the
+//! reason before it closes the socket.
 
 use crate::bell::BellEnd;
 use crate::channel::{MappedChannel, Outside, Sizes};
@@ -76,7 +77,7 @@ pub(crate) enum Answer {
     },
 }
 
-/// The reason why an application could not attach.
+/// Error of a request to the dataplane: to attach, for its counts, or to move a flow group.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// No dataplane listens there.

@@ -3,7 +3,7 @@
 use crate::flags::OURS;
 use cofferdam_netstack::{Checksum, MacAddress};
 
-/// Ethernet address of the neighbour, which answers for every address but ours.
+/// Ethernet address of the neighbour, which answers every request, whatever address it is for.
 const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 const ETHERNET_BYTES: usize = 14;
 const ARP: [u8; 2] = [8, 6];
@@ -74,7 +74,8 @@ fn is_neighbour_message(packet: &[u8]) -> bool {
             .is_some_and(|kind| (133..=137).contains(kind))
 }
 
-/// Answers a solicitation: solicited, override, with our target link-layer address (RFC 4861, 4.4).
+/// Answers a neighbour solicitation with the neighbour's address [`THEIRS`] and the flags solicited
+/// and override (RFC 4861, 4.4).
 fn advertisement(solicitation: &[u8]) -> Option<Vec<u8>> {
     let (source, target) = (solicitation.get(8..24)?, solicitation.get(48..64)?);
     if solicitation.get(40) != Some(&135) {

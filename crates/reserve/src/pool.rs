@@ -257,8 +257,9 @@ impl Pool {
         keyed.into_iter().take(count).map(|key| key.4).collect()
     }
 
-    /// Region for `count` CPUs: the one that splits the fewest cores, then the smallest, then the
-    /// fullest one with enough CPUs, then the one furthest from CPU 0.
+    /// Region for `count` CPUs. Candidates have enough free CPUs and split as few cores as the
+    /// whole host would. Preferred are, in this order: regions with a CPU of `near`, a cache over a
+    /// node, the fewest free CPUs, and the highest CPUs. Without a candidate it is the whole host.
     fn region(&self, count: usize, near: &[LogicalCpu], open: &[bool]) -> Region {
         let least = self.leftover(count, Region::Host, near, open);
         let mut free: BTreeMap<Region, (usize, usize)> = BTreeMap::new();

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// Time from the start of the competitors to the start of the victim's work. Starting the processes
 /// uses CPU time of its own; after this time it no longer shows.
 const SETTLE: Duration = Duration::from_millis(600);
-/// Time from the victim's end until the packet limits have gone (they take 1 s). After it the
-/// traffic is measured without competitors, for [`IDLE`].
+/// Time from the victim's end until the packet limits have ended, which takes 1 s. Then the
+/// offenders' traffic is measured without the victim, for [`IDLE`].
 const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
 /// Time between two checks for the workers' answers.

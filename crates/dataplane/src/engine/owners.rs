@@ -163,9 +163,9 @@ impl Owners {
         (own, if end < self.places.len() { end } else { 0 })
     }
 
-    /// Finds the connection to evict: the one with the largest product of its time without progress
-    /// and the number of its peer's connections. Looks at no more than `places_left` places, and
-    /// takes those it looked at from that number.
+    /// Finds the connection to evict: of the connections that peers opened, the one with the
+    /// largest product of its time without progress and the number of its peer's connections. Looks
+    /// at no more than `places_left` places, and subtracts the number of places that it looked at.
     pub fn find_resting(
         &mut self,
         search: &RestingSearch,

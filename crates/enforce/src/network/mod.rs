@@ -1,8 +1,9 @@
 //! Network-CPU enforcement (Iron): charges the offender, repays its victims, and stops a container
 //! that has used up its share.
 //!
-//! A container is left alone until a CPU is charged to another container or task for its packets.
-//! Then the best means that the host offers are applied, and stay for a while.
+//! The agent changes nothing for a container until its packets are charged to others, or count
+//! against its own quota. Then it applies the best means that the host offers, and keeps them for a
+//! while.
 //!
 //! A step observes (`observe/`, files), decides (`policy/`, pure), and acts (`means/`, through the
 //! journal).

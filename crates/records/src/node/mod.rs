@@ -96,7 +96,8 @@ pub struct PodRecord {
 /// Transfer: one pod pays for the packets of another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowRecord {
-    /// Pod that caused the packets, as a name in `pods`; null: packets of no container.
+    /// Name of the pod that caused the packets; it may be missing from `pods`. Null: packets of no
+    /// container.
     pub offender: Option<String>,
     /// Pod that was charged.
     pub victim: String,
@@ -194,7 +195,7 @@ fn round(cpus: f64) -> f64 {
     (cpus * 1e6).round() / 1e6
 }
 
-/// Weight for the order of pods: harm comes first, done or suffered, then use.
+/// Sort key of a pod: harm, then caused network CPU, then used CPU time.
 fn weight(pod: &PodRecord) -> f64 {
     pod.harm() * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
 }

@@ -1,8 +1,8 @@
 //! Map tasks over chunks, then one reduce, on a given number of threads.
 
 /// Runs `map` on 0..`tasks` and folds the results with `reduce`, in the order of tasks on each
-/// thread. `reduce` must be commutative and associative, so that the answer does not depend on
-/// `threads`.
+/// thread. `reduce` must be commutative and associative, with `R::default()` as its neutral
+/// element, so that the answer does not depend on `threads`.
 pub(crate) fn run<R: Send + Default>(
     tasks: u64,
     threads: usize,

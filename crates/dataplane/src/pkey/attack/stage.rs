@@ -21,10 +21,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// User of the attacker's system calls if the caller is root: `nobody`.
 const NOBODY: u32 = 65534;
-/// Content of the targets.
+/// Value on the heap and on the first thread's stack, which the attack tries to overwrite.
 const CANARY: u64 = 0x0063_616e_6172_7900;
 
-/// Tries one attack on this process, which must end afterwards. The process must have been bound at
+/// Tries one attack in this process, which must end afterwards. An attack that another defence than
+/// the expected one stops counts as successful. All symbols of the process must have been bound at
 /// its start ([`crate::pkey::is_bound_now`]).
 ///
 /// # Errors
@@ -139,7 +140,8 @@ fn user() -> User {
     }
 }
 
-/// A file with the instruction, to be mapped as code. It is never run.
+/// Maps a file with a `wrpkru` instruction as executable code, and returns the file. The code is
+/// never run.
 fn code_with_wrpkru() -> Result<OwnedFd, Box<dyn Error>> {
     let file = sealed_file("application", 4096)?;
     // Built at run time, so that this program does not contain the instruction.

@@ -11,7 +11,7 @@ use std::process::Command;
 const VARIABLE: &str = "COFFERDAM_VM_KERNEL";
 /// Directory in which distributions install kernels.
 const BOOT: &str = "/boot";
-/// Modules of a machine's devices; a kernel may have them built in.
+/// Modules for a machine's devices and its file system; a kernel may have them built in.
 const MODULES: [&str; 5] = [
     "virtio_pci",
     "virtio_blk",
