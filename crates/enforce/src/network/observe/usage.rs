@@ -1,12 +1,12 @@
-//! CPU time that the scheduler billed a container, read only while it matters: most containers of a
-//! host do nothing that others are charged for.
+//! CPU time that the scheduler billed a container, read from its cgroup. The file is open only
+//! while each step reads it: most containers of a host do nothing that others are charged for.
 
 use crate::network::place::{BilledTime, Place, UsageFile};
 use crate::network::policy::BilledInterval;
 use crate::tuning::network::USAGE_FILES;
 use std::time::{Duration, Instant};
 
-/// CPU time of one container at the last reading.
+/// Reader of a container's CPU time: its file and its last reading.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     last: Option<UsageReading>,
@@ -23,8 +23,10 @@ struct UsageReading {
 }
 
 impl Usage {
-    /// CPU time billed in an interval of `length` that ends now. If the last reading is older, the
-    /// time since then is assumed to be spread evenly.
+    /// CPU time billed in an interval of `length` that ends now. At the first reading, or if the
+    /// file cannot be read, it is zero. After a failure the next reading covers the time since the
+    /// last successful one. If that is longer than twice `length`, the time is assumed to be spread
+    /// evenly.
     pub fn update(&mut self, place: &Place, length: Duration) -> BilledInterval {
         self.was_read = true;
         let read = self.file.as_ref().and_then(UsageFile::read);
@@ -32,9 +34,12 @@ impl Usage {
             self.file = place.open_usage();
             self.file.as_ref()?.read()
         });
+        let Some(billed) = read else {
+            return BilledInterval::default();
+        };
         let now = UsageReading {
             at: Instant::now(),
-            billed: read.unwrap_or_default(),
+            billed,
         };
         let billed = self.last.as_ref().map(|last| now.since(last, length));
         self.last = Some(now);
@@ -74,6 +79,7 @@ impl UsageReading {
 mod tests {
     use super::*;
     use crate::network::place::Directory;
+    use std::path::Path;
 
     #[test]
     fn only_a_pause_is_spread_evenly() {
@@ -98,25 +104,47 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_file_stays_open_while_it_is_read() {
-        let mount = tempfile::tempdir().unwrap();
-        std::fs::write(mount.path().join("cpu.stat"), "usage_usec 7\n").unwrap();
-        let place = Place {
+    fn place(mount: &Path) -> Place {
+        Place {
             directories: vec![Directory {
-                mount: mount.path().to_owned(),
+                mount: mount.to_owned(),
                 path: "/".into(),
             }],
             cpu: None,
             cpuset: None,
             is_pods: false,
+        }
+    }
+
+    /// A lifetime of an hour, of which the container used 5 µs between two readings.
+    #[test]
+    fn a_failed_read_does_not_bill_the_past() {
+        let mount = tempfile::tempdir().unwrap();
+        let (file, place) = (mount.path().join("cpu.stat"), place(mount.path()));
+        // Two readings of this test are never further apart than two such intervals.
+        let length = Duration::from_secs(600);
+        let mut usage = Usage::default();
+        let mut billed_ns = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            usage.update(&place, length).all_ns
         };
+        assert_eq!(billed_ns(""), 0.0);
+        assert_eq!(billed_ns("usage_usec 3600000000\n"), 0.0);
+        assert_eq!(billed_ns(""), 0.0);
+        assert_eq!(billed_ns("usage_usec 3600000005\n"), 5_000.0);
+    }
+
+    #[test]
+    fn a_file_stays_open_while_it_is_read() {
+        let mount = tempfile::tempdir().unwrap();
+        std::fs::write(mount.path().join("cpu.stat"), "usage_usec 7\n").unwrap();
+        let place = place(mount.path());
         let (mut usage, mut open) = (Usage::default(), 0);
         usage.update(&place, Duration::ZERO);
         usage.limit_open_files(&mut open);
         assert!(usage.file.is_some() && open == 1);
         usage.limit_open_files(&mut open);
-        assert!(usage.file.is_none() && open == 1, "nobody looked");
+        assert!(usage.file.is_none() && open == 1, "not read in this step");
         open = USAGE_FILES;
         usage.update(&place, Duration::ZERO);
         usage.limit_open_files(&mut open);
