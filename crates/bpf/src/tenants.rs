@@ -1,4 +1,5 @@
-//! The isolation benchmark's programs: cgroups of tenants in, their use of resources out.
+//! BPF programs of the isolation benchmark: they count the memory and the block I/O of each
+//! tenant's cgroup.
 
 use crate::cost::{self, ProgramCost};
 use crate::load::{LoadError, loading};
@@ -14,9 +15,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Most tenants that one load can watch, in sequence or at the same time.
+/// Largest number of tenants that one [`TenantPrograms`] watches in its life. Rows are not reused.
 const ROWS: u32 = 256;
-/// Tracepoints that nothing can replace.
+/// Tracepoints without which the programs cannot count.
 const TRACEPOINTS: [&str; 2] = ["rss_stat", "block_rq_complete"];
 /// Number of kinds of resident pages: file, anonymous, shared.
 const RESIDENT_KINDS: i64 = 3;
@@ -50,9 +51,12 @@ pub struct TenantPrograms {
 /// Watches one tenant until it is dropped.
 pub struct TenantWatch {
     counter: TenantCounter,
-    // Entries (map, id) to remove.
-    tables: Vec<(MapHandle, u64)>,
+    _entries: MapEntries,
 }
+
+/// Entries of maps by cgroup id, removed when dropped.
+#[derive(Default)]
+struct MapEntries(Vec<(MapHandle, u64)>);
 
 /// Reader of one tenant's counters, without a system call.
 #[derive(Clone)]
@@ -63,7 +67,7 @@ pub struct TenantCounter {
 }
 
 impl TenantPrograms {
-    /// Loads and attaches them; no tenant is watched yet.
+    /// Loads and attaches the programs; no tenant is watched yet.
     pub fn load() -> Result<TenantPrograms, LoadError> {
         require_tracepoints(&TRACEPOINTS)?;
         // The skeleton borrows this small block for its life; each load leaks one.
@@ -107,26 +111,26 @@ impl TenantPrograms {
                 "more tenants than one load has rows for",
             )));
         }
+        // A failure also takes the row: the programs may have counted in it.
+        self.next_row += 1;
         let maps = &self.skeleton.maps;
-        let mut tables = Vec::new();
+        let mut entries = MapEntries::default();
         for (map, id) in [
             (&maps.tenant_tasks, Some(tasks)),
             (&maps.tenant_blocks, blocks),
         ] {
             let Some(CgroupId(id)) = id else { continue };
-            map.update(&id.to_ne_bytes(), &row.to_ne_bytes(), MapFlags::ANY)
-                .and_then(|()| MapHandle::try_from(map))
-                .map(|map| tables.push((map, id)))
+            MapHandle::try_from(map)
+                .and_then(|map| entries.insert(map, id, row))
                 .map_err(failed("name a tenant's cgroup"))?;
         }
-        self.next_row += 1;
         Ok(TenantWatch {
             counter: TenantCounter {
                 totals: self.totals.clone(),
                 row,
                 page_bytes: page_bytes(),
             },
-            tables,
+            _entries: entries,
         })
     }
 
@@ -144,9 +148,18 @@ impl TenantWatch {
     }
 }
 
-impl Drop for TenantWatch {
+impl MapEntries {
+    /// Sets the row of the cgroup `id` in `map`.
+    fn insert(&mut self, map: MapHandle, id: u64, row: u32) -> libbpf_rs::Result<()> {
+        map.update(&id.to_ne_bytes(), &row.to_ne_bytes(), MapFlags::ANY)?;
+        self.0.push((map, id));
+        Ok(())
+    }
+}
+
+impl Drop for MapEntries {
     fn drop(&mut self) {
-        for (map, id) in &self.tables {
+        for (map, id) in &self.0 {
             // Fails only if the entry is gone already.
             let _gone = map.delete(&id.to_ne_bytes());
         }
@@ -176,4 +189,35 @@ fn page_bytes() -> u64 {
     // SAFETY: takes no pointer and cannot fail for this name.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_leaves_no_entry() {
+        let mut programs = TenantPrograms::load().unwrap();
+        let blocks = MapHandle::try_from(&programs.skeleton.maps.tenant_blocks).unwrap();
+        let (mut filled, mut id) = (MapEntries::default(), 1_000_000);
+        // Until the map is full.
+        while filled
+            .insert(MapHandle::try_from(&blocks).unwrap(), id, 0)
+            .is_ok()
+        {
+            id += 1;
+        }
+        assert!(programs.watch(CgroupId(1), Some(CgroupId(2))).is_err());
+        let has_tasks = |programs: &TenantPrograms| {
+            let tasks = &programs.skeleton.maps.tenant_tasks;
+            let found = tasks.lookup(&1_u64.to_ne_bytes(), MapFlags::ANY);
+            found.unwrap().is_some()
+        };
+        assert!(!has_tasks(&programs));
+        drop(filled);
+        let watch = programs.watch(CgroupId(1), Some(CgroupId(2))).unwrap();
+        assert!(has_tasks(&programs));
+        drop(watch);
+        assert!(!has_tasks(&programs));
+    }
 }
