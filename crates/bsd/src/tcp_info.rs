@@ -14,9 +14,9 @@ const NO_SSTHRESH: u32 = 0x7fff_ffff;
 /// `tcpi_reordering`.
 const REORDERING: u32 = 3;
 
-/// State of a listening socket, as a name for [`only_state`].
+/// State of a listening socket, as a name for [`tcp_info_of_state`].
 pub const LISTEN: &str = "LISTEN";
-/// State of a socket without a connection, as a name for [`only_state`].
+/// State of a socket without a connection, as a name for [`tcp_info_of_state`].
 pub const CLOSED: &str = "CLOSED";
 /// Size of the whole structure in Linux 6.18.
 pub const INFO_BYTES: usize = 280;
@@ -44,9 +44,9 @@ fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
-/// Counts that the host of the stack provides. Zero is reported for a count that it does not have.
+/// Values that the user of the stack measures for a socket. Zero: not measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct SocketMeasurements {
     /// Segment size that our SYN offers, in bytes of payload.
     pub advertised_bytes: u32,
     /// Largest segment received, in bytes of payload.
@@ -86,7 +86,7 @@ pub struct Counts {
 }
 
 /// `struct tcp_info` of a socket without a connection.
-pub fn only_state(name: &str) -> Vec<u8> {
+pub fn tcp_info_of_state(name: &str) -> Vec<u8> {
     let mut out = vec![state(name)];
     out.resize(INFO_BYTES, 0);
     out
@@ -95,7 +95,7 @@ pub fn only_state(name: &str) -> Vec<u8> {
 /// `struct tcp_info` of linux/tcp.h: 8 bytes, 24 words, 4 long words, 6 words, 4 long words, 2
 /// words, 2 long words, 6 words, 2 half words, 9 words. Fields that the stack does not measure are
 /// zero, but the largest pacing rate is unlimited.
-pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
+pub fn tcp_info(info: &ConnectionInfo, measured: &SocketMeasurements) -> Vec<u8> {
     let mut out = Vec::with_capacity(INFO_BYTES);
     let repair = match info.repair {
         Repair::None => 0,
@@ -104,7 +104,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         Repair::Timeout => 4,
     };
     let option = |agreed: bool, bit: u8| if agreed { bit } else { 0 };
-    let is_syn_acked_whole = counts.syn_bytes_acked == counts.syn_bytes;
+    let is_syn_acked_whole = measured.syn_bytes_acked == measured.syn_bytes;
     let options = option(info.timestamps, TIMESTAMPS)
         | option(info.sack, SACK)
         | option(info.window_scaling, SCALING)
@@ -126,7 +126,7 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
         0,
     ]);
 
-    // Linux counts segments where the stack counts bytes.
+    // Linux measured segments where the stack measured bytes.
     let segments = |bytes: u32| bytes.div_ceil(info.mss_bytes.max(1));
     let headers = if info.local.is_ipv4() { 40 } else { 60 };
     let timestamps = if info.timestamps { 12 } else { 0 };
@@ -134,30 +134,30 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
     // until it is acknowledged.
     let syn_bytes_again = match info.acked_bytes {
         0 => 0,
-        acked => (counts.syn_bytes.saturating_sub(acked - 1)).min(info.flight_bytes),
+        acked => (measured.syn_bytes.saturating_sub(acked - 1)).min(info.flight_bytes),
     };
     let words = [
         micros(info.rto),
         0, // ato
         info.mss_bytes,
-        counts.peer_segment_bytes,
+        measured.peer_segment_bytes,
         segments(info.flight_bytes),
         segments(info.sacked_bytes),
         segments(info.lost_bytes),
         segments(info.resent_bytes.max(syn_bytes_again)),
         0, // fackets
-        counts.data_sent_ago_ms,
+        measured.data_sent_ago_ms,
         0, // last_ack_sent
-        counts.data_received_ago_ms,
-        counts.ack_received_ago_ms,
+        measured.data_received_ago_ms,
+        measured.ack_received_ago_ms,
         info.mss_bytes + timestamps + headers,
         info.offered_window_bytes,
         info.srtt.map_or(0, micros),
         info.rttvar.map_or(0, micros),
         info.ssthresh_bytes.map_or(NO_SSTHRESH, segments),
         info.cwnd_bytes / info.mss_bytes.max(1),
-        counts.advertised_bytes,
-        segments(counts.reordered_bytes).max(REORDERING),
+        measured.advertised_bytes,
+        segments(measured.reordered_bytes).max(REORDERING),
         0, // rcv_rtt
         0, // rcv_space
         info.retransmits,
@@ -173,30 +173,32 @@ pub fn tcp_info(info: &ConnectionInfo, counts: &Counts) -> Vec<u8> {
     ];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));
     let words = [
-        counts.segments_out,
-        counts.segments_in,
-        counts.not_sent_bytes,
+        measured.segments_out,
+        measured.segments_in,
+        measured.not_sent_bytes,
         0, // min_rtt
-        counts.data_segments_in,
-        counts.data_segments_out,
+        measured.data_segments_in,
+        measured.data_segments_out,
     ];
     out.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
     let micros = |time: Duration| time.as_micros() as u64;
     let long = [
         0, // delivery_rate
-        micros(counts.busy),
-        micros(counts.window_limited),
-        micros(counts.buffer_limited),
+        micros(measured.busy),
+        micros(measured.window_limited),
+        micros(measured.buffer_limited),
     ];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));
-    // The SYN counts as a delivered segment, together with its data, as in Linux.
-    let stream = info.acked_bytes.saturating_sub(1 + counts.syn_bytes_acked);
+    // The SYN measured as a delivered segment, together with its data, as in Linux.
+    let stream = info
+        .acked_bytes
+        .saturating_sub(1 + measured.syn_bytes_acked);
     let delivered = match info.state {
         "SYN-SENT" | "SYN-RECEIVED" => 0,
         _ => segments(stream) + segments(info.sacked_bytes) + 1,
     };
     out.extend([delivered, 0].iter().flat_map(|word| word.to_ne_bytes()));
-    let long = [counts.bytes_sent, counts.bytes_sent_again];
+    let long = [measured.bytes_sent, measured.bytes_sent_again];
     out.extend(long.iter().flat_map(|word| word.to_ne_bytes()));
     let words = [
         0, // dsack_dups
@@ -228,6 +230,6 @@ mod tests {
             "CLOSING",
         ];
         assert_eq!(names.map(state), [1, 2, 7, 8, 10, 11]);
-        assert_eq!(only_state(LISTEN).len(), INFO_BYTES);
+        assert_eq!(tcp_info_of_state(LISTEN).len(), INFO_BYTES);
     }
 }

@@ -38,7 +38,7 @@ pub enum LinkFrame {
 }
 
 /// Classifies a frame from the stack.
-pub fn sort(frame: &[u8]) -> LinkFrame {
+pub fn classify(frame: &[u8]) -> LinkFrame {
     let Some((link, packet)) = frame.split_at_checked(ETHERNET_BYTES) else {
         return LinkFrame::Nothing;
     };
@@ -81,15 +81,15 @@ fn advertisement(solicitation: &[u8]) -> Option<Vec<u8>> {
     if solicitation.get(40) != Some(&135) {
         return None;
     }
-    const LEN: u8 = 32;
+    const ADVERTISEMENT_BYTES: u8 = 32;
     let mut reply = header(OURS, IPV6);
-    reply.extend([0x60, 0, 0, 0, 0, LEN, 58, 255]);
+    reply.extend([0x60, 0, 0, 0, 0, ADVERTISEMENT_BYTES, 58, 255]);
     reply.extend(target);
     reply.extend(source);
     let pseudo = (source.chunks(2).chain(target.chunks(2)))
         .map(|word| u32::from(word[0]) << 8 | u32::from(word[1]))
         .sum::<u32>()
-        + u32::from(LEN)
+        + u32::from(ADVERTISEMENT_BYTES)
         + 58;
     let pseudo = (pseudo & 0xffff) + (pseudo >> 16);
     let pseudo = ((pseudo & 0xffff) + (pseudo >> 16)) as u16;

@@ -3,18 +3,18 @@
 use super::errors::Result;
 use super::meter::Meter;
 use super::{Host, Role};
-use cofferdam_bsd::{CLOSED, Counts, LISTEN, only_state, tcp_info};
+use cofferdam_bsd::{CLOSED, LISTEN, SocketMeasurements, tcp_info, tcp_info_of_state};
 use cofferdam_netstack::{ConnectionInfo, Time};
 use nix::errno::Errno;
 
-/// Counts of a connection for `TCP_INFO`. `advertised` is the segment size that our SYN offers, and
-/// `not_sent` the unsent data, both in bytes.
-fn counts(meter: &Meter, advertised: u32, not_sent: u32, now: Time) -> Counts {
+/// Measurements of a connection for `TCP_INFO`. `advertised` is the segment size that our SYN
+/// offers, and `not_sent` the unsent data, both in bytes.
+fn counts(meter: &Meter, advertised: u32, not_sent: u32, now: Time) -> SocketMeasurements {
     let ago_ms = |at: Option<Time>| {
         let ago = now.since(at.unwrap_or(meter.began));
         u32::try_from(ago.as_millis()).unwrap_or(u32::MAX)
     };
-    Counts {
+    SocketMeasurements {
         advertised_bytes: advertised,
         peer_segment_bytes: meter.peer_segment_bytes.unwrap_or(536.min(advertised)),
         not_sent_bytes: not_sent,
@@ -58,13 +58,13 @@ impl Host {
             Some((self.stack.connection(id).or(closed)?, meter, reordered))
         });
         let Some((info, meter, reordered)) = found else {
-            return Ok(only_state(if listens { LISTEN } else { CLOSED }));
+            return Ok(tcp_info_of_state(if listens { LISTEN } else { CLOSED }));
         };
         let headers = if info.local.is_ipv4() { 40 } else { 60 };
         let advertised = self.stack.config().interfaces[0].mtu_bytes - headers;
         let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
         let advertised = set.map_or(advertised, |set| set.min(advertised));
-        let counts = Counts {
+        let counts = SocketMeasurements {
             reordered_bytes: reordered,
             ..counts(&meter, advertised, waiting + pending, self.now)
         };

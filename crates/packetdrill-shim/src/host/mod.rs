@@ -242,7 +242,7 @@ impl Host {
                 self.measure();
                 return;
             };
-            match link::sort(&frame) {
+            match link::classify(&frame) {
                 LinkFrame::Packet(packet) => self.depart(packet),
                 LinkFrame::Question(answer) => self.receive(&answer),
                 LinkFrame::Nothing => {}

@@ -8,8 +8,10 @@ use crate::inside::Inside;
 use crate::settings::ANSWER_PATIENCE;
 use crate::table::{self, ConnectionState, Kind, Sock, Stage};
 use crate::{process, real, unix};
-use cofferdam_bsd::{CLOSED, Counts, Defaults, KEEPALIVE, LISTEN, Result, TcpOptions, memory};
-use cofferdam_bsd::{only_state, tcp_info};
+use cofferdam_bsd::{
+    CLOSED, Defaults, KEEPALIVE, LISTEN, Result, SocketMeasurements, TcpOptions, memory,
+};
+use cofferdam_bsd::{tcp_info, tcp_info_of_state};
 use cofferdam_dataplane::ConnectionInfo;
 use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
@@ -99,25 +101,25 @@ fn info(connected: &ConnectionState) -> Option<ConnectionInfo> {
 /// `ENOPROTOOPT` if another process has the connection.
 fn info_bytes(kind: &Kind) -> Result<Vec<u8>> {
     let Kind::Connection(connected) = kind else {
-        return Ok(only_state(LISTEN));
+        return Ok(tcp_info_of_state(LISTEN));
     };
     if !connected.is_here() {
         return Err(Errno::ENOPROTOOPT);
     }
     Ok(match connected.stage() {
-        Stage::Connecting => only_state("SYN-SENT"),
-        Stage::Failed => only_state(CLOSED),
+        Stage::Connecting => tcp_info_of_state("SYN-SENT"),
+        Stage::Failed => tcp_info_of_state(CLOSED),
         Stage::Open => match info(connected) {
             Some(info) => {
                 let waiting = info.send_queue_bytes.saturating_sub(info.flight_bytes);
-                let counts = Counts {
+                let counts = SocketMeasurements {
                     advertised_bytes: info.mss_bytes,
                     not_sent_bytes: waiting,
-                    ..Counts::default()
+                    ..SocketMeasurements::default()
                 };
                 tcp_info(&info, &counts)
             }
-            None => only_state(CLOSED),
+            None => tcp_info_of_state(CLOSED),
         },
     })
 }
