@@ -20,7 +20,7 @@ use cofferdam_types::{
     Interval, NetworkCpu, Policy, ReservationState,
 };
 use journal::Journal;
-use network::{Network, NetworkOptions};
+use network::{NetworkEnforcer, NetworkOptions};
 use reservation::{Request, ReservationContainer, ReservationOptions, Reservations};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl ContainerPolicy {
 /// next process to revert: call [`Enforcer::revert`] instead.
 pub struct Enforcer {
     journal: Journal,
-    network: Network,
+    network: NetworkEnforcer,
     reservations: Reservations,
     wanted: Vec<ContainerPolicy>,
     leftover: RevertReport,
@@ -95,7 +95,7 @@ impl Enforcer {
         let layout = CgroupLayout::read(&HostFs::host())?;
         Ok(Enforcer {
             journal,
-            network: Network::new(options.network, layout),
+            network: NetworkEnforcer::new(options.network, layout),
             reservations: Reservations::new(HostFs::host(), options.reservation)?,
             wanted: Vec::new(),
             leftover,

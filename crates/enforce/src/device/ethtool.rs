@@ -1,4 +1,4 @@
-//! Offloads by name. Source: `linux/ethtool.h`.
+//! Reads and sets a device's offloads by name, with the ioctls of `linux/ethtool.h`.
 //!
 //! The old `ETHTOOL_STSO` is not used: it sets four offloads at once, and could not revert to a
 //! state in which only some were on.
@@ -30,7 +30,7 @@ impl Features {
         let blocks = count.div_ceil(32);
         let mut words = vec![0; 2 + 4 * blocks];
         if let [command, size, ..] = words.as_mut_slice() {
-            (*command, *size) = (ETHTOOL_GFEATURES, word(blocks));
+            (*command, *size) = (ETHTOOL_GFEATURES, to_word(blocks));
         }
         ethtool(socket, interface, &mut words)?;
         // available, requested, active, never_changed
@@ -42,33 +42,35 @@ impl Features {
         })
     }
 
-    fn bit(&self, name: &str) -> Option<usize> {
+    fn index_of(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }
 
-    fn is_on(&self, bit: usize) -> bool {
+    fn is_bit_requested(&self, bit: usize) -> bool {
         self.requested
             .get(bit / 32)
             .is_some_and(|word| word & (1 << (bit % 32)) != 0)
     }
 
-    pub fn requested(&self, name: &str) -> Option<bool> {
-        self.bit(name).map(|bit| self.is_on(bit))
+    /// Whether the administrator requests the offload; `None` if the kernel has none of this name.
+    pub fn is_requested(&self, name: &str) -> Option<bool> {
+        self.index_of(name).map(|bit| self.is_bit_requested(bit))
     }
 
-    pub fn all_requested(&self) -> Vec<String> {
+    /// Names of the requested offloads.
+    pub fn requested_names(&self) -> Vec<String> {
         let all = self.names.iter().enumerate();
-        all.filter(|(bit, _)| self.is_on(*bit))
+        all.filter(|(bit, _)| self.is_bit_requested(*bit))
             .map(|(_, name)| name.clone())
             .collect()
     }
 
     pub fn set(&self, socket: &UdpSocket, name: &str, on: bool) -> io::Result<()> {
-        let bit = self.bit(name).ok_or(io::ErrorKind::Unsupported)?;
+        let bit = self.index_of(name).ok_or(io::ErrorKind::Unsupported)?;
         let blocks = self.requested.len();
         let mut words = vec![0; 2 + 2 * blocks];
         words[0] = ETHTOOL_SFEATURES;
-        words[1] = word(blocks);
+        words[1] = to_word(blocks);
         // valid, requested
         words[2 + 2 * (bit / 32)] = 1 << (bit % 32);
         words[3 + 2 * (bit / 32)] = u32::from(on) << (bit % 32);
@@ -83,7 +85,7 @@ impl Features {
     }
 }
 
-fn word(count: usize) -> u32 {
+fn to_word(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
@@ -98,7 +100,7 @@ fn names(socket: &UdpSocket, interface: &str, count: usize) -> io::Result<Vec<St
     let mut words = vec![0; 3 + count * NAME_BYTES / 4];
     words[0] = ETHTOOL_GSTRINGS;
     words[1] = ETH_SS_FEATURES;
-    words[2] = word(count);
+    words[2] = to_word(count);
     ethtool(socket, interface, &mut words)?;
     let bytes: Vec<u8> = words[3..].iter().flat_map(|w| w.to_ne_bytes()).collect();
     let name = |bytes: &[u8]| {

@@ -147,14 +147,14 @@ impl Inside {
     pub fn feature(&self, device: &DeviceId, name: &str) -> io::Result<bool> {
         let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
         features
-            .requested(name)
+            .is_requested(name)
             .ok_or_else(|| unsupported(format!("this kernel has no offload {name}")))
     }
 
     /// Names of the requested offloads.
     pub fn features(&self, device: &DeviceId) -> io::Result<Vec<String>> {
         let features = ethtool::Features::read(&self.socket, &self.name(device)?)?;
-        Ok(features.all_requested())
+        Ok(features.requested_names())
     }
 
     /// Turns an offload on or off.

@@ -57,7 +57,7 @@ impl Default for NetworkOptions {
 }
 
 /// Enforcement of network CPU on this host.
-pub(crate) struct Network {
+pub(crate) struct NetworkEnforcer {
     interruption: Option<Duration>,
     layout: CgroupLayout,
     /// Beginning of the policy's time.
@@ -79,9 +79,9 @@ struct Member {
     applied: AppliedMeans,
 }
 
-impl Network {
-    pub fn new(options: NetworkOptions, layout: CgroupLayout) -> Network {
-        Network {
+impl NetworkEnforcer {
+    pub fn new(options: NetworkOptions, layout: CgroupLayout) -> NetworkEnforcer {
+        NetworkEnforcer {
             interruption: options.interruption,
             layout,
             began: Instant::now(),
@@ -176,8 +176,8 @@ impl Network {
     }
 
     /// Whether a step on this interval might act. That needs an enforced container that causes
-    /// work, and either victims or a quota that its packets count against. Never false where a step
-    /// would act, and seldom true where none does.
+    /// work, and either victims or a quota that its packets count against. It may return true
+    /// without need, but never false if a step would act.
     pub fn may_act_on(&self, interval: &Interval) -> bool {
         let interval = self.pods.fold(interval);
         let length_ns = interval.length.as_nanos() as f64;
@@ -210,11 +210,12 @@ impl Network {
         }
         let now = self.began.elapsed();
         let pods = std::mem::take(&mut self.pods);
-        self.step_folded(journal, &pods.fold(interval), now);
+        self.step_by_pod(journal, &pods.fold(interval), now);
         self.pods = pods;
     }
 
-    fn step_folded(&mut self, journal: &mut Journal, interval: &Interval, now: Duration) {
+    /// Acts on an interval in which pods replace their containers.
+    fn step_by_pod(&mut self, journal: &mut Journal, interval: &Interval, now: Duration) {
         let measured_cpu = self.observer.measured_cpu();
         let active = self.policy.attention(now, interval, measured_cpu);
         if !active.is_empty() {
@@ -265,8 +266,8 @@ impl Network {
         let members = members.map(|m| (&m.placed, &mut m.applied));
         let weights = self.observer.weights(&self.layout, wanted, members);
         let mut containers = Vec::with_capacity(active.len());
-        for one in active {
-            if let Some(member) = self.members.get_mut(&one.cgroup) {
+        for container in active {
+            if let Some(member) = self.members.get_mut(&container.cgroup) {
                 let (readings, applied) = (&mut member.readings, &mut member.applied);
                 applied.napi.arrive(journal);
                 containers.push(observe::container(
@@ -274,7 +275,7 @@ impl Network {
                     readings,
                     applied,
                     &mut self.means,
-                    one,
+                    container,
                     interval.length,
                 ));
             }
@@ -294,8 +295,8 @@ impl Network {
         }
     }
 
-    /// Reverts all changes for NAPI threads, and waits for the threads that are still leaving.
-    /// Afterwards nothing changes any more.
+    /// Reverts all changes for NAPI threads, and waits for the threads that are still leaving. When
+    /// it returns, no change for a NAPI thread is pending.
     pub fn revert_napi_threads(&mut self, journal: &mut Journal) -> RevertReport {
         for member in self.members.values_mut() {
             let napi = &mut member.applied.napi;

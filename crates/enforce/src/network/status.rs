@@ -2,7 +2,7 @@
 
 use super::means::{AppliedMeans, LimitError};
 use super::policy::{Account, UncompensatedTime};
-use super::{Member, Network};
+use super::{Member, NetworkEnforcer};
 use cofferdam_types::{CgroupId, Container, Degradation, Means, MeansState, NetworkEnforcement};
 
 /// Reason why a container under a quota has no NAPI thread in its cgroup.
@@ -26,7 +26,7 @@ enum MeansStatus {
     Failed,
 }
 
-impl Network {
+impl NetworkEnforcer {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
         let (member, account) = self.one(cgroup)?;
@@ -200,12 +200,12 @@ impl Network {
             },
             Means::IngressDrop => drop_status(
                 drop_refused.as_deref(),
-                self.means.ingress.limits(cgroup),
+                self.means.ingress.is_received_limited(cgroup),
                 "its packets are limited to what its share or quota leaves",
             ),
             Means::EgressDrop => drop_status(
                 drop_refused.as_deref().or(sent_refused.as_deref()),
-                self.means.ingress.limits_sent(cgroup),
+                self.means.ingress.is_sent_limited(cgroup),
                 "what it sends is limited to what its share or quota leaves",
             ),
         }

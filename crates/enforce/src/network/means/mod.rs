@@ -10,7 +10,7 @@ mod napis;
 mod thread_moves;
 
 pub(super) use corrected_file::CorrectedFile;
-pub(super) use ingress::{HostEnds, Ingress, LimitError, gate_of};
+pub(super) use ingress::{HostEnds, Ingress, LimitError, limiting_namespace};
 
 use super::place::{Place, PlacedContainer};
 use super::policy::{MeansSettings, NapiPlace, PacketLimit, Packets};
@@ -66,7 +66,7 @@ impl Means {
 
     /// Unloads the dropping programs of namespaces that forward to none of `wanted`.
     pub fn retain_gates(&mut self, wanted: &[Arc<Container>]) {
-        let behind = |c: &Arc<Container>| gate_of(c, false);
+        let behind = |c: &Arc<Container>| limiting_namespace(c, false);
         let namespaces: BTreeSet<NetnsId> = wanted.iter().filter_map(behind).collect();
         self.ingress.retain(&namespaces);
     }
@@ -111,15 +111,15 @@ impl Means {
             if own && !limit.at_own_interface {
                 break;
             }
-            let Some(netns) = gate_of(container, own) else {
+            let Some(netns) = limiting_namespace(container, own) else {
                 continue;
             };
             let here = PacketLimit {
                 sent: limit.sent && !own,
                 ..*limit
             };
-            let skip = if own { &nowhere } else { &self.host_ends };
-            match self.ingress.limit(placed, netns, &here, skip) {
+            let excluded_ends = if own { &nowhere } else { &self.host_ends };
+            match self.ingress.limit(placed, netns, &here, excluded_ends) {
                 Ok(sent_refused) => {
                     applied.drop_refused = None;
                     applied.sent_refused = sent_refused;

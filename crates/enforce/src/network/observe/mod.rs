@@ -20,7 +20,7 @@ use quota::QuotaFiles;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use usage::Usage;
+use usage::UsageReader;
 use weights::Weights;
 
 /// Last readings of the host.
@@ -38,7 +38,7 @@ pub(super) struct Observer {
 /// Last readings of one container.
 #[derive(Debug, Default)]
 pub(super) struct ContainerReadings {
-    usage: Usage,
+    usage: UsageReader,
     quota: QuotaFiles,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct HostReadings {
 }
 
 impl ContainerReadings {
-    /// Ends a step, see [`Usage::limit_open_files`].
+    /// Ends a step, see [`UsageReader::limit_open_files`].
     pub fn limit_open_files(&mut self, open: &mut usize) {
         self.usage.limit_open_files(open);
     }
@@ -162,7 +162,7 @@ pub(super) fn container(
     {
         applied.weight.note_found(weight);
     }
-    let limiting = means.ingress.limiting(container.cgroup);
+    let limiting = means.ingress.take_limiting(container.cgroup);
     applied.dropped_rx_packets += limiting.counts.rx_dropped;
     applied.dropped_tx_packets += limiting.counts.tx_dropped;
     ContainerFacts {

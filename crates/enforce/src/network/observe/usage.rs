@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Reader of a container's CPU time: its file and its last reading.
 #[derive(Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct UsageReader {
     last: Option<UsageReading>,
     /// Open from one step to the next.
     file: Option<UsageFile>,
@@ -22,7 +22,7 @@ struct UsageReading {
     billed: BilledTime,
 }
 
-impl Usage {
+impl UsageReader {
     /// CPU time billed in an interval of `length` that ends now. At the first reading, or if the
     /// file cannot be read, it is zero. After a failure the next reading covers the time since the
     /// last successful one. If that is longer than twice `length`, the time is assumed to be spread
@@ -123,7 +123,7 @@ mod tests {
         let (file, place) = (mount.path().join("cpu.stat"), place(mount.path()));
         // Two readings of this test are never further apart than two such intervals.
         let length = Duration::from_secs(600);
-        let mut usage = Usage::default();
+        let mut usage = UsageReader::default();
         let mut billed_ns = |text: &str| {
             std::fs::write(&file, text).unwrap();
             usage.update(&place, length).all_ns
@@ -139,7 +139,7 @@ mod tests {
         let mount = tempfile::tempdir().unwrap();
         std::fs::write(mount.path().join("cpu.stat"), "usage_usec 7\n").unwrap();
         let place = place(mount.path());
-        let (mut usage, mut open) = (Usage::default(), 0);
+        let (mut usage, mut open) = (UsageReader::default(), 0);
         usage.update(&place, Duration::ZERO);
         usage.limit_open_files(&mut open);
         assert!(usage.file.is_some() && open == 1);

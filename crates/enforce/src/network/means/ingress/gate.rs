@@ -66,11 +66,11 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub fn limits(&self) -> bool {
+    pub fn is_received_limited(&self) -> bool {
         !self.addresses.is_empty() || self.sockets.is_some()
     }
 
-    pub fn limits_sent(&self) -> bool {
+    pub fn is_sent_limited(&self) -> bool {
         !self.sent.is_empty()
     }
 }
@@ -288,7 +288,7 @@ impl Gate {
         let member = self.members.get(&container.cgroup)?;
         match &member.sent_refused {
             Some(refusal) if !refusal.is_over() => return Some(refusal.why.clone()),
-            _ if member.limits_sent() => return None,
+            _ if member.is_sent_limited() => return None,
             _ => {}
         }
         let refused = find_namespace(netns, container.pid)

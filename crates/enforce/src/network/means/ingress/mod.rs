@@ -1,5 +1,5 @@
-//! Packet limits: drops the packets of containers in debt where they enter the host, and their sent
-//! packets where they enter the host's network stack.
+//! Packet limits: drop packets to a container in debt at the devices through which they enter the
+//! host, and packets from it at the host's ends of its interfaces.
 //!
 //! The programs are loaded only while a container needs them, once for each network namespace that
 //! forwards to such containers. They are attached to the devices through which packets enter it.
@@ -19,7 +19,7 @@ use refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Gates by namespace.
+/// Packet limits: one set of loaded programs (gate) per network namespace.
 #[derive(Default)]
 pub(in crate::network) struct Ingress {
     gates: BTreeMap<NetnsId, Gate>,
@@ -33,10 +33,13 @@ fn forwarding_namespace(container: &Container) -> Option<NetnsId> {
     ends.or_else(|| pairs.iter().find_map(|pair| pair.lower_netns))
 }
 
-/// Namespace in which a container's packets are dropped: the one of its host ends or, with `own`,
-/// its own. A container in the host's namespace has no other.
-pub(in crate::network) fn gate_of(container: &Container, own: bool) -> Option<NetnsId> {
-    if own || container.host_network {
+/// Namespace in which a container's packets are dropped: the one of its host ends or, with
+/// `in_own`, its own. A container in the host's namespace has no other.
+pub(in crate::network) fn limiting_namespace(
+    container: &Container,
+    in_own: bool,
+) -> Option<NetnsId> {
+    if in_own || container.host_network {
         container.netns
     } else {
         forwarding_namespace(container)
@@ -51,14 +54,14 @@ impl Ingress {
         placed: &PlacedContainer,
         netns: NetnsId,
         limit: &PacketLimit,
-        skip: &HostEnds,
+        excluded_ends: &HostEnds,
     ) -> Result<Option<Arc<LimitError>>, Arc<LimitError>> {
         if let Some(refusal) = self.refused.get(&netns)
             && !refusal.is_over()
         {
             return Err(refusal.why.clone());
         }
-        self.try_limit(placed, netns, limit, skip)
+        self.try_limit(placed, netns, limit, excluded_ends)
             .map_err(Arc::new)
             .inspect_err(|why| {
                 self.refused.insert(netns, Refusal::new(why.clone()));
@@ -68,7 +71,7 @@ impl Ingress {
     /// Loads the programs for the namespace that forwards to a container, because loading takes the
     /// kernel a while. They see no packet until they are attached.
     pub fn prepare(&mut self, container: &Container) {
-        if let Some(netns) = gate_of(container, false) {
+        if let Some(netns) = limiting_namespace(container, false) {
             // A failure is reported when the programs are needed.
             let _ = self.gate(netns, Priority::Dropping);
         }
@@ -93,7 +96,7 @@ impl Ingress {
         PlacedContainer { container, place }: &PlacedContainer,
         netns: NetnsId,
         limit: &PacketLimit,
-        skip: &HostEnds,
+        excluded_ends: &HostEnds,
     ) -> Result<Option<Arc<LimitError>>, LimitError> {
         // A packet dropped where it enters the host costs all containers. In a container's own
         // namespace only that container pays for it.
@@ -112,7 +115,7 @@ impl Ingress {
             return Ok(None);
         }
         if limit.received {
-            gate.update_attachments(container, netns, new, skip)?;
+            gate.update_attachments(container, netns, new, excluded_ends)?;
         }
         let sent_refused = limit
             .sent
@@ -130,10 +133,10 @@ impl Ingress {
     }
 
     /// The limit on a container's packets, and its effect since the last call.
-    pub fn limiting(&mut self, cgroup: CgroupId) -> Limiting {
+    pub fn take_limiting(&mut self, cgroup: CgroupId) -> Limiting {
         let mut limiting = Limiting {
-            received: self.limits(cgroup),
-            sent: self.limits_sent(cgroup),
+            received: self.is_received_limited(cgroup),
+            sent: self.is_sent_limited(cgroup),
             ..Limiting::default()
         };
         for gate in self.gates.values_mut() {
@@ -147,13 +150,13 @@ impl Ingress {
     }
 
     /// Whether received packets of the container are limited.
-    pub fn limits(&self, cgroup: CgroupId) -> bool {
-        self.members(cgroup).any(Member::limits)
+    pub fn is_received_limited(&self, cgroup: CgroupId) -> bool {
+        self.members(cgroup).any(Member::is_received_limited)
     }
 
     /// Whether sent packets of the container are limited.
-    pub fn limits_sent(&self, cgroup: CgroupId) -> bool {
-        self.members(cgroup).any(Member::limits_sent)
+    pub fn is_sent_limited(&self, cgroup: CgroupId) -> bool {
+        self.members(cgroup).any(Member::is_sent_limited)
     }
 
     /// Number of attached programs.
