@@ -10,7 +10,7 @@ static COMMIT: OnceLock<&'static str> = OnceLock::new();
 /// Sets the commit, if the build knew it. Later calls have no effect.
 pub fn announce(commit: Option<&'static str>) {
     if let Some(commit) = commit {
-        let _told_before = COMMIT.set(commit);
+        let _announced_before = COMMIT.set(commit);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Experiments, load generators, statistics and reports.
+//! Benchmarks of Cofferdam (penalty of traffic next to a job, isolation, reservation and others),
+//! their load generators, statistics and reports.
 
 #[macro_use]
 pub mod data;
@@ -6,7 +7,7 @@ pub mod data;
 pub mod accounting;
 pub mod agent;
 pub mod args;
-pub mod built;
+pub mod build_commit;
 mod cluster;
 mod cpustat;
 pub mod dataplane;
@@ -14,7 +15,6 @@ pub mod demo;
 mod error;
 pub mod evidence;
 mod experiment;
-mod folder;
 pub mod history;
 mod host_facts;
 pub mod isolation;
@@ -28,6 +28,7 @@ pub mod report;
 pub mod reservation;
 pub mod run;
 pub mod rundir;
+mod scratch_folder;
 mod signals;
 pub mod simulation;
 pub mod spawn;

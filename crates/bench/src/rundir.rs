@@ -3,7 +3,7 @@
 //! Documents are written to a temporary file and renamed. Lines are appended and flushed one by
 //! one, so that an interrupted run keeps every finished sample.
 
-use crate::built;
+use crate::build_commit;
 use crate::data::{LedgerRecord, SCHEMA};
 use crate::error::BenchError;
 use crate::evidence;
@@ -95,7 +95,7 @@ impl RunDir {
             schema: SCHEMA,
             kind: about.kind,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: built::commit(),
+            commit: build_commit::commit(),
             command: std::env::args().collect(),
             quick: about.quick,
             started,

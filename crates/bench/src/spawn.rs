@@ -101,7 +101,7 @@ impl Worker {
 
     /// Lets the worker begin.
     pub fn go(&mut self) -> Result<(), BenchError> {
-        self.say("go")
+        self.send_command("go")
     }
 
     /// Asks for the counters and returns them.
@@ -112,7 +112,7 @@ impl Worker {
 
     /// Asks for the counters; [`Worker::answer`] returns them.
     pub fn ask(&mut self) -> Result<(), BenchError> {
-        self.say("read")
+        self.send_command("read")
     }
 
     /// Waits at most `patience` for a line, and returns whether one is there.
@@ -146,7 +146,7 @@ impl Worker {
 
     /// Stops the worker and returns its last line.
     pub fn end_with<T: DeserializeOwned>(mut self) -> Result<T, BenchError> {
-        self.say("end")?;
+        self.send_command("end")?;
         let reading = self.answer()?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -160,7 +160,7 @@ impl Worker {
         Err(self.child.failure("it did not end on request".to_owned()))
     }
 
-    fn say(&mut self, word: &str) -> Result<(), BenchError> {
+    fn send_command(&mut self, word: &str) -> Result<(), BenchError> {
         let sent = self.child.say(word);
         sent.map_err(|_| self.post_mortem())
     }

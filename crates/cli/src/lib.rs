@@ -68,7 +68,7 @@ const BUILT_FROM: Option<&str> = option_env!("COFFERDAM_BUILT_FROM");
 
 /// Runs the command line `words` (program name first) to its end.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
-    cofferdam_bench::built::announce(BUILT_FROM);
+    cofferdam_bench::build_commit::announce(BUILT_FROM);
     let words = cluster::as_plugin(words.collect());
     let width = table::terminal_width().unwrap_or(HELP_COLUMNS);
     let mut definition = Cli::definition(width.min(MOST_HELP_COLUMNS));

@@ -34,8 +34,8 @@ fn record(
 ) -> Outcome {
     let mut meter = Meter::new(source)?;
     let first = meter.last().clone();
-    let selection =
-        Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
+    let selection = Selection::new(&args.containers.containers, &meter.containers())?
+        .with_host_cgroups(args.all);
     let writer = Writer {
         selection,
         format: args.format,

@@ -37,7 +37,7 @@ impl Selection {
 
     /// Checks that each of `selectors` can be used on records of the past: processes and names of
     /// network namespaces exist only now.
-    pub fn of_the_past(selectors: &[Selector]) -> Result<Self, Failure> {
+    pub fn for_history(selectors: &[Selector]) -> Result<Self, Failure> {
         let of_now = |s: &&Selector| match s {
             Selector::Pid(_) => true,
             Selector::Netns(name) => name.parse::<u32>().is_err(),
@@ -56,7 +56,7 @@ impl Selection {
 
     /// Includes the cgroups of the host (`--all`), which are otherwise left out unless selected.
     #[must_use]
-    pub fn and_hosts(self, hosts: bool) -> Self {
+    pub fn with_host_cgroups(self, hosts: bool) -> Self {
         Selection { hosts, ..self }
     }
 
@@ -88,7 +88,7 @@ impl Selection {
 
     /// Whether no selector was given. Then all containers are selected, and the host's cgroups only
     /// with `--all`.
-    pub fn is_all(&self) -> bool {
+    pub fn has_no_selectors(&self) -> bool {
         self.selectors.is_empty()
     }
 
@@ -111,7 +111,7 @@ impl Selection {
 
     /// Fails once none of the selected containers is left in `interval`.
     pub fn check_alive(&self, interval: &Interval) -> Result<(), Failure> {
-        if self.is_all()
+        if self.has_no_selectors()
             || interval
                 .containers
                 .iter()
@@ -180,7 +180,9 @@ mod tests {
         let host_ns = |i: &Interval| i.unattributed_ns[&Reason::HostTraffic];
         let before_ns = host_ns(&interval);
 
-        let all = Selection::default().and_hosts(true).filter(&interval);
+        let all = Selection::default()
+            .with_host_cgroups(true)
+            .filter(&interval);
         assert_eq!((all.containers.len(), host_ns(&all)), (4, before_ns));
         let containers = Selection::default().filter(&interval);
         assert_eq!(containers.containers.len(), 3);

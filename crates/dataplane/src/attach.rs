@@ -17,8 +17,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-/// Bytes of the largest message.
-const LARGEST: usize = 64 << 10;
+/// Bytes of the largest answer.
+const MOST_ANSWER_BYTES: usize = 64 << 10;
 /// Bytes of the largest request.
 pub(crate) const MOST_REQUEST_BYTES: usize = 4096;
 /// Version of the interface: rings, descriptors and messages. A dataplane refuses any other
@@ -79,7 +79,7 @@ pub(crate) enum Answer {
 
 /// Error of a request to the dataplane: to attach, for its counts, or to move a flow group.
 #[derive(Debug, thiserror::Error)]
-pub enum AttachError {
+pub enum RequestError {
     /// No dataplane listens there.
     #[error("no dataplane answers on {path}: {source}; start one with `cofferdam dataplane run`")]
     Connect {
@@ -102,8 +102,8 @@ pub enum AttachError {
 
 impl Session {
     /// Attaches to the dataplane that listens on `path`, as `application` of its configuration.
-    pub fn attach(path: &Path, application: &str) -> Result<Session, AttachError> {
-        let (mapped, socket) = Session::ask_to_attach(path, application, None)?;
+    pub fn attach(path: &Path, application: &str) -> Result<Session, RequestError> {
+        let (mapped, socket) = Session::request_attachment(path, application, None)?;
         Ok(Session::new(mapped, Some(socket)))
     }
 
@@ -117,30 +117,32 @@ impl Session {
         path: &Path,
         application: &str,
         key: &str,
-    ) -> Result<Session, AttachError> {
-        let (mapped, socket) = Session::ask_to_attach(path, application, Some(key.to_owned()))?;
+    ) -> Result<Session, RequestError> {
+        let (mapped, socket) =
+            Session::request_attachment(path, application, Some(key.to_owned()))?;
         Ok(Session::new(mapped, Some(socket)))
     }
 
-    /// Returns the shared memory, and the socket whose end is the application's end.
-    pub(crate) fn ask_to_attach(
+    /// Requests the attachment. Returns the shared memory and the socket: when it closes, the
+    /// dataplane ends the application.
+    pub(crate) fn request_attachment(
         path: &Path,
         application: &str,
         key: Option<String>,
-    ) -> Result<(MappedChannel, OwnedFd), AttachError> {
+    ) -> Result<(MappedChannel, OwnedFd), RequestError> {
         let request = Request::Attach {
             version: INTERFACE_VERSION,
             application: application.to_owned(),
             key,
         };
-        let (socket, answer, descriptors) = ask(path, &request)?;
+        let (socket, answer, descriptors) = send_request(path, &request)?;
         match answer {
             Answer::Attached(sizes) => {
                 let outside = unpack(sizes, descriptors)?;
                 Ok((outside.map()?, socket))
             }
-            Answer::Refused(why) => Err(AttachError::Refused(why)),
-            other => Err(AttachError::Answer(format!("{other:?}"))),
+            Answer::Refused(why) => Err(RequestError::Refused(why)),
+            other => Err(RequestError::Answer(format!("{other:?}"))),
         }
     }
 }
@@ -153,39 +155,43 @@ pub(crate) fn root_socket(path: &Path) -> PathBuf {
 }
 
 /// Counts of the dataplane that listens on `path`, as JSON (schema cofferdam.dataplane/1).
-pub fn status(path: &Path) -> Result<serde_json::Value, AttachError> {
-    match ask_as_root(path, &Request::Status {})? {
+pub fn status(path: &Path) -> Result<serde_json::Value, RequestError> {
+    match send_root_request(path, &Request::Status {})? {
         Answer::Status(value) => Ok(value),
-        Answer::Refused(why) => Err(AttachError::Refused(why)),
-        other => Err(AttachError::Answer(format!("{other:?}"))),
+        Answer::Refused(why) => Err(RequestError::Refused(why)),
+        other => Err(RequestError::Answer(format!("{other:?}"))),
     }
 }
 
 /// Moves flow group `group` of the dataplane that listens on `path` to core `core`, and waits
 /// until it is there. Returns the core that had it.
-pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, AttachError> {
-    match ask_as_root(path, &Request::Move { group, core })? {
+pub fn move_group(path: &Path, group: u8, core: u8) -> Result<u8, RequestError> {
+    match send_root_request(path, &Request::Move { group, core })? {
         Answer::Moved { from } => Ok(from),
-        Answer::Refused(why) => Err(AttachError::Refused(why)),
-        other => Err(AttachError::Answer(format!("{other:?}"))),
+        Answer::Refused(why) => Err(RequestError::Refused(why)),
+        other => Err(RequestError::Answer(format!("{other:?}"))),
     }
 }
 
 /// Sends a request to root's socket, or to the socket of all users if the caller cannot open that.
-fn ask_as_root(path: &Path, request: &Request) -> Result<Answer, AttachError> {
-    let answer = match ask(&root_socket(path), request) {
-        Err(AttachError::Connect { source, .. }) if source.kind() == io::ErrorKind::TimedOut => {
+fn send_root_request(path: &Path, request: &Request) -> Result<Answer, RequestError> {
+    let answer = match send_request(&root_socket(path), request) {
+        Err(RequestError::Connect { source, .. }) if source.kind() == io::ErrorKind::TimedOut => {
             let path = path.display().to_string();
-            Err(AttachError::Connect { path, source })
+            Err(RequestError::Connect { path, source })
         }
-        Err(AttachError::Connect { .. }) => ask(path, request),
+        Err(RequestError::Connect { .. }) => send_request(path, request),
         other => other,
     };
     answer.map(|(_, answer, _)| answer)
 }
 
-fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>), AttachError> {
-    let failed = |source: io::Error| AttachError::Connect {
+/// Sends a request to the socket at `path`. Returns the socket, the answer and its descriptors.
+fn send_request(
+    path: &Path,
+    request: &Request,
+) -> Result<(OwnedFd, Answer, Vec<OwnedFd>), RequestError> {
+    let failed = |source: io::Error| RequestError::Connect {
         path: path.display().to_string(),
         source: match source.kind() {
             io::ErrorKind::WouldBlock => io::Error::new(
@@ -213,13 +219,13 @@ fn ask(path: &Path, request: &Request) -> Result<(OwnedFd, Answer, Vec<OwnedFd>)
     let sent = nix::sys::socket::send(socket.as_raw_fd(), &text, MsgFlags::MSG_NOSIGNAL);
     sent.map_err(|e| failed(e.into()))?;
     let (text, descriptors) = receive(&socket).map_err(failed)?;
-    let answer = serde_json::from_slice(&text).map_err(|e| AttachError::Answer(e.to_string()))?;
+    let answer = serde_json::from_slice(&text).map_err(|e| RequestError::Answer(e.to_string()))?;
     Ok((socket, answer, descriptors))
 }
 
 /// Receives one message with its descriptors.
 fn receive(socket: &OwnedFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let mut bytes = vec![0; LARGEST];
+    let mut bytes = vec![0; MOST_ANSWER_BYTES];
     let mut space = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
     let mut descriptors = Vec::new();
     let len = {
@@ -278,7 +284,7 @@ pub(crate) fn answer(
     Ok(())
 }
 
-fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachError> {
+fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, RequestError> {
     let count = descriptors.len();
     let cores = sizes.cores as usize;
     let expected = DESCRIPTORS + DESCRIPTORS_A_CORE * cores.min(MOST_CORES);
@@ -286,7 +292,7 @@ fn unpack(sizes: Sizes, descriptors: Vec<OwnedFd>) -> Result<Outside, AttachErro
     let (Some(area), Some(inbox), Some(bell), true) =
         (all.next(), all.next(), all.next(), count == expected)
     else {
-        return Err(AttachError::Answer(format!(
+        return Err(RequestError::Answer(format!(
             "{count} descriptors arrived instead of {expected}"
         )));
     };

@@ -126,11 +126,12 @@ pub extern "C" fn cofferdam_error() -> *const c_char {
 }
 
 /// Name of a connection for C: one more than its cookie, so that 0 means none.
-fn out(connection: Connection) -> u64 {
+fn to_handle(connection: Connection) -> u64 {
     connection.0 + 1
 }
 
-fn of(handle: u64) -> Connection {
+/// Connection with this name for C.
+fn from_handle(handle: u64) -> Connection {
     Connection(handle.wrapping_sub(1))
 }
 
@@ -171,7 +172,8 @@ pub unsafe extern "C" fn cofferdam_attach(
     }
 }
 
-/// Detaches from the dataplane. Connections are reset and kept data is released. Null is ignored.
+/// Detaches from the dataplane. Connections are reset, and buffers that `cofferdam_keep` retained
+/// are released. Null is ignored.
 ///
 /// # Safety
 /// `session` is null or came from `cofferdam_attach` and is not used again; no handler runs.
@@ -264,7 +266,7 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             {
                 let connection = own().session.accept(&knock);
                 if let Some(handler) = handlers.connected {
-                    handler(session, user, out(connection), bound);
+                    handler(session, user, to_handle(connection), bound);
                 }
             } else {
                 own().session.reject(&knock);
@@ -272,20 +274,20 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
         }
         Event::Connected { connection, .. } => {
             if let Some(handler) = handlers.connected {
-                handler(session, user, out(connection), 0);
+                handler(session, user, to_handle(connection), 0);
             }
         }
         Event::Received { connection, data } => {
             let (first, len) = (data.as_ptr(), data.len());
             own().current = Some(data);
             if let Some(handler) = handlers.received {
-                handler(session, user, out(connection), first, len);
+                handler(session, user, to_handle(connection), first, len);
             }
             own().current = None;
         }
         Event::PeerClosed(connection) => {
             if let Some(handler) = handlers.peer_closed {
-                handler(session, user, out(connection));
+                handler(session, user, to_handle(connection));
             }
         }
         Event::Sent {
@@ -294,12 +296,12 @@ unsafe fn handle(session: *mut cofferdam_session, event: Event) {
             window_bytes,
         } => {
             if let Some(handler) = handlers.sent {
-                handler(session, user, out(connection), bytes, window_bytes);
+                handler(session, user, to_handle(connection), bytes, window_bytes);
             }
         }
         Event::Dead { connection, reason } => {
             if let Some(handler) = handlers.dead {
-                handler(session, user, out(connection), reason as u32);
+                handler(session, user, to_handle(connection), reason as u32);
             }
         }
         Event::Datagram {

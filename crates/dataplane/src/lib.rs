@@ -34,7 +34,7 @@ mod tuning;
 
 pub use abi::{Ending, Refusal, Sharing};
 pub use area::LARGEST as LARGEST_DATAGRAM_BYTES;
-pub use attach::{AttachError, INTERFACE_VERSION, move_group, status};
+pub use attach::{INTERFACE_VERSION, RequestError, move_group, status};
 pub use cofferdam_netstack::{ConnectionInfo, ConnectionOptions, FLOW_GROUPS, Keepalive, Repair};
 pub use cofferdam_xsk::{LinkState, PortError};
 pub use engine::{CoreTally, Engine, EngineError, Offence, Options, Protection, Stage, Tally};

@@ -7,19 +7,19 @@
 //! The cost of a packet depends on how many packets share a poll, and on whether each wakes a
 //! reader. For freely sent packets that follows from the race between sender and receiver, which
 //! differs between mixed and separate batches. For this reason the batches are fixed (see
-//! [`Turns`]), and nothing sleeps on the sockets. The cost on a shared machine also changes from
-//! moment to moment. The benchmark therefore sends hundreds of batches of each kind in turns, and
-//! takes the median of the ratios of each turn.
+//! [`BatchSender`]), and nothing sleeps on the sockets. The cost on a shared machine also changes
+//! from moment to moment. The benchmark therefore sends hundreds of batches of each kind in turns,
+//! and takes the median of the ratios of each turn.
 //!
 //! The cost depends on the position in the batch too: the first packets find colder caches, and a
 //! sender that is not yet asleep on the other hyper-thread. So each kind comes first in half of the
 //! mixed batches. A separate batch has its packets at the same position: for the second one they
 //! follow the opener and a filler.
 
+use super::batches::{BatchSender, Kind, OPENER, Parcel};
 use super::flow::Shape;
 use super::options::Options;
 use super::overhead::{conservation, start, unreadable};
-use super::turns::{Kind, OPENER, Parcel, Turns};
 use crate::accounting::data::{AccountingResult, AccuracyRow};
 use crate::data::Treatment;
 use crate::error::BenchError;
@@ -67,7 +67,7 @@ pub(super) fn measure(
     let turns = if options.quick { TURNS_QUICK } else { TURNS };
     let kinds = [SMALL, LARGE, TCP, ICMP, SMALL6, TCP6, ICMP6];
     let accountant = start(false)?;
-    let batches = match Turns::start(rig, &kinds) {
+    let sender = match BatchSender::start(rig, &kinds) {
         // The figures that were measured before are worth keeping.
         Err(BenchError::Unsupported(why)) => {
             rig.progress.warn(&why);
@@ -76,7 +76,7 @@ pub(super) fn measure(
         other => other?,
     };
     let mut table = Table {
-        turns: batches,
+        sender,
         accountant,
         victim_cpu: rig.victim_cpu as usize,
     };
@@ -158,7 +158,7 @@ pub(super) fn measure(
 struct Table {
     // Dropped first: its programs would see the network go.
     accountant: Accountant,
-    turns: Turns,
+    sender: BatchSender,
     victim_cpu: usize,
 }
 
@@ -174,12 +174,12 @@ impl Table {
     ) -> Result<[Option<f64>; 2], BenchError> {
         rig.check()?;
         let before = self.accountant.snapshot().map_err(unreadable)?;
-        let mut whole = self.turns.send(parcels, rounds)?;
+        let mut whole = self.sender.send(parcels, rounds)?;
         let after = self.accountant.snapshot().map_err(unreadable)?;
         let interval = after.since(&before);
         let mut costs = [None; 2];
         for (i, cost) in costs.iter_mut().enumerate() {
-            let path = self.turns.path(i);
+            let path = self.sender.path(i);
             let found = interval
                 .containers
                 .iter()

@@ -44,7 +44,7 @@ pub(super) const OPENER: Parcel = (2, Kind::v4(Shape::Udp(64)), 8);
 
 /// Two containers, and flows of every kind to each. Sockets keep the namespace they were made in,
 /// so this thread can stay in its own.
-pub(super) struct Turns {
+pub(super) struct BatchSender {
     // Dropped in this order.
     flows: BTreeMap<(usize, usize), Flow>,
     kinds: Vec<Kind>,
@@ -54,9 +54,9 @@ pub(super) struct Turns {
     topology: Topology,
 }
 
-impl Turns {
+impl BatchSender {
     /// Builds the network, opens flows of all `kinds`, and moves this thread to the sender's CPU.
-    pub fn start(rig: &mut Rig<'_>, kinds: &[Kind]) -> Result<Turns, BenchError> {
+    pub fn start(rig: &mut Rig<'_>, kinds: &[Kind]) -> Result<BatchSender, BenchError> {
         let topology = Topology::build(&Spec {
             path: Path::Veth,
             containers: Tenant::equals(&["a", "b", "opener"]),
@@ -115,7 +115,7 @@ impl Turns {
             GateError::Hold { .. } => gate_failed(e),
         })?;
         run_on(CpuId(rig.peer_cpu)).map_err(|e| failed("move to the sender's CPU", e))?;
-        Ok(Turns {
+        Ok(BatchSender {
             flows,
             kinds: kinds.to_vec(),
             gate,
@@ -176,7 +176,7 @@ fn gate_failed(error: GateError) -> BenchError {
     }
 }
 
-impl Drop for Turns {
+impl Drop for BatchSender {
     fn drop(&mut self) {
         // Errors are ignored: the thread then stays on this CPU.
         let _ = self.home.bind_this_thread();

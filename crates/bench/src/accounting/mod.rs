@@ -7,6 +7,7 @@
 
 mod accuracy;
 pub(crate) mod args;
+mod batches;
 pub mod data;
 mod flow;
 pub(crate) mod goals;
@@ -15,7 +16,6 @@ mod overhead;
 pub(crate) mod report;
 mod terminal;
 mod traffic;
-mod turns;
 
 pub use options::Options;
 

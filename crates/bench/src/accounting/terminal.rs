@@ -1,4 +1,4 @@
-//! Tables for a terminal.
+//! Terminal tables of the accounting benchmark.
 
 use super::data::AccountingResult;
 use crate::report::format;
@@ -43,6 +43,8 @@ fn programs(result: &AccountingResult) -> Table {
     table
 }
 
+/// Table of each load's largest difference, on any CPU, between attributed and measured network
+/// CPU.
 fn conservation(result: &AccountingResult) -> Table {
     let mut table = Table::new(["conservation", "measured", "worst CPU"]);
     for row in &result.conservation {

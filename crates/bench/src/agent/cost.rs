@@ -10,7 +10,7 @@ use crate::agent::data::{AgentCostRow, AgentDuty, AgentExperiment, AgentResult, 
 use crate::data::{Limit, Path};
 use crate::error::BenchError;
 use crate::experiment::Rig;
-use crate::folder::Folder;
+use crate::scratch_folder::Folder;
 use crate::spawn::Worker;
 use crate::stats::estimate;
 use crate::topology::{MadeBy, Spec, Tenant, Topology};

@@ -1,4 +1,5 @@
-//! Sections of agent runs.
+//! Sections of the agent benchmark's report: CPU cost of the agent, cost of the diagnosis, and
+//! answers to the container runtime.
 
 use super::goals::goals;
 use super::terminal;
@@ -69,7 +70,7 @@ impl Outcome for AgentResult {
             sections.push(programs(&self.diagnosis));
         }
         if !self.answers.is_empty() {
-            sections.push(answers(&self.answers));
+            sections.push(runtime_answers(&self.answers));
         }
         sections.extend(not_measured(&self.failed));
         Ok(sections)
@@ -172,7 +173,7 @@ fn diagnosis(rows: &[DiagnosisCostRow]) -> Result<Markup, ReportError> {
     ))
 }
 
-fn answers(rows: &[AnswerRow]) -> Markup {
+fn runtime_answers(rows: &[AnswerRow]) -> Markup {
     section(
         "Answers to the container runtime",
         "A simulated runtime asks over NRI before it makes each container, and every tenth asks \

@@ -12,7 +12,7 @@ use super::{Options, sample};
 use crate::agent::data::{AgentExperiment, AgentResult, AnswerRow};
 use crate::error::BenchError;
 use crate::experiment::Rig;
-use crate::folder::Folder;
+use crate::scratch_folder::Folder;
 use crate::stats::estimate;
 use cofferdam_nri::api::{ContainerRequest, CreateContainerResponse, PodSandbox};
 use cofferdam_nri::simulated::{Runtime, container, pod};

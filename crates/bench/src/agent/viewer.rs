@@ -1,4 +1,5 @@
-//! Viewer of the agent's page: sends the requests of a browser with the page open, as often.
+//! Viewer of the agent's page: sends the same requests as a browser with the page open, at the same
+//! rate.
 
 use crate::error::BenchError;
 use std::io::{Read, Write};
@@ -11,10 +12,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time between two requests for the charts' series, as of the page for its last 15 minutes.
 const SERIES_EVERY: Duration = Duration::from_secs(5);
-const SPAN: Duration = Duration::from_secs(900);
-const POINTS: u32 = 300;
+/// Time that the charts show.
+const CHART_SPAN: Duration = Duration::from_secs(900);
+/// Points of a chart.
+const CHART_POINTS: u32 = 300;
 /// Time between two checks of the end flag.
-const LOOK: Duration = Duration::from_millis(200);
+const FLAG_CHECK_PAUSE: Duration = Duration::from_millis(200);
 /// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -28,12 +31,14 @@ pub(super) struct Viewer {
 impl Viewer {
     /// Opens the page that the agent serves on the socket `page`.
     pub fn open(page: &Path) -> Result<Viewer, BenchError> {
-        let stream = ask(page, "/api/live").map_err(failed)?;
-        stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
+        let stream = send_request(page, "/api/live").map_err(failed)?;
+        stream
+            .set_read_timeout(Some(FLAG_CHECK_PAUSE))
+            .map_err(failed)?;
         let (ending, frames) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let (end, seen, page) = (ending.clone(), frames.clone(), page.to_owned());
+        let (end, counter, page) = (ending.clone(), frames.clone(), page.to_owned());
         let thread = std::thread::Builder::new().name("viewer".to_owned());
-        let thread = thread.spawn(move || look(stream, &page, &end, &seen));
+        let thread = thread.spawn(move || run_viewer(stream, &page, &end, &counter));
         Ok(Viewer {
             ending,
             frames,
@@ -58,7 +63,7 @@ impl Drop for Viewer {
     }
 }
 
-fn look(
+fn run_viewer(
     mut stream: UnixStream,
     page: &Path,
     end: &AtomicBool,
@@ -70,8 +75,8 @@ fn look(
         match stream.read(&mut bytes) {
             Ok(0) => return Err(std::io::Error::other("the page has ended the stream")),
             Ok(n) => {
-                let begun = bytes[..n].windows(13).filter(|w| w == b"event: frame\n");
-                frames.fetch_add(begun.count() as u64, Ordering::Relaxed);
+                let frame_starts = bytes[..n].windows(13).filter(|w| w == b"event: frame\n");
+                frames.fetch_add(frame_starts.count() as u64, Ordering::Relaxed);
             }
             Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(e),
@@ -80,20 +85,20 @@ fn look(
             due = Instant::now() + SERIES_EVERY;
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let to = now.unwrap_or_default().as_millis();
-            let from = to.saturating_sub(SPAN.as_millis());
+            let from = to.saturating_sub(CHART_SPAN.as_millis());
             for path in [
                 "/api/extent".to_owned(),
-                format!("/api/series?from={from}&to={to}&points={POINTS}"),
+                format!("/api/series?from={from}&to={to}&points={CHART_POINTS}"),
             ] {
                 let mut answer = Vec::new();
-                ask(page, &path)?.read_to_end(&mut answer)?;
+                send_request(page, &path)?.read_to_end(&mut answer)?;
             }
         }
     }
     Ok(())
 }
 
-fn ask(page: &Path, path: &str) -> std::io::Result<UnixStream> {
+fn send_request(page: &Path, path: &str) -> std::io::Result<UnixStream> {
     let mut stream = UnixStream::connect(page)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(

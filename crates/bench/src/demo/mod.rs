@@ -1,11 +1,11 @@
 //! Demo: about a minute that shows the harm and names the offender.
 //!
-//! The flood runs a job in four conditions: without competitors; next to a compute job; next to a
-//! container that is flooded; and next to that container with Cofferdam enforcing. The flood has
-//! three flows of 200-byte datagrams, which the container throws away.
+//! The first part, `flood`, measures a job in four conditions: without competitors; next to a
+//! compute job; next to a container that is flooded; and next to that container with Cofferdam
+//! enforcing. The flood has three flows of 200-byte datagrams, which the container throws away.
 //!
-//! The reservation gives half of the host's CPUs to a job and runs it in three conditions: without
-//! neighbours, next to busy neighbours, and next to them with the reservation in force.
+//! The second part, `reserve`, measures a job in three conditions: without neighbours, next to busy
+//! neighbours, and next to them with a reservation of half of the host's CPUs in force.
 
 pub mod data;
 pub(crate) mod report;
@@ -17,7 +17,7 @@ use crate::data::{
 };
 use crate::demo::data::DemoResult;
 use crate::error::BenchError;
-use crate::experiment::{Bench, CPU_OPTIONS, Rig, RigOptions, Turn, cell_result};
+use crate::experiment::{CPU_OPTIONS, CellBench, Rig, RigOptions, Turn, cell_result};
 use crate::host_facts;
 use crate::progress::Progress;
 use crate::reservation;
@@ -146,7 +146,7 @@ fn flood(rig: &mut Rig<'_>, options: &Options) -> Result<DemoResult, BenchError>
     let steps = options.rounds as usize * 4;
     rig.progress
         .step(0, steps, "making two containers that share a CPU");
-    let bench = Bench::new(
+    let bench = CellBench::new(
         rig,
         &cell,
         options.victim_seconds,

@@ -2,7 +2,7 @@
 
 use crate::agent::process::Agent;
 use crate::error::BenchError;
-use crate::folder::Folder;
+use crate::scratch_folder::Folder;
 
 /// Agent that enforces. Dropping it reverts all its changes.
 pub(super) struct AgentEnforcement {

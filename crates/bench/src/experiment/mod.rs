@@ -16,4 +16,4 @@ pub(crate) use analyse::{cell_result, same_answers};
 pub(crate) use cpu_options::CPU_OPTIONS;
 pub(crate) use reservations::JournaledReservations;
 pub(crate) use rig::{Rig, RigOptions, choose};
-pub(crate) use sample::{Bench, Turn};
+pub(crate) use sample::{CellBench, Turn};

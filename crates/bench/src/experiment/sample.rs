@@ -1,4 +1,5 @@
-//! One sample: the victim does its work once, alone or next to compute or traffic.
+//! One sample: the victim does its work once, without competitors, next to a compute job, or next
+//! to traffic.
 
 use super::rig::Rig;
 use super::shares::SampleShares;
@@ -25,16 +26,17 @@ const SETTLE: Duration = Duration::from_millis(600);
 const CALM: Duration = Duration::from_millis(1_750);
 const IDLE: Duration = Duration::from_millis(400);
 /// Time between two checks for the workers' answers.
-const ANSWER: Duration = Duration::from_millis(2);
+const ANSWER_CHECK_PAUSE: Duration = Duration::from_millis(2);
 /// Longest life of a worker within a sample.
 const LIMIT_S: u64 = 180;
-/// Requests a second to the `rpc` victim, and rounds of work for each (about 20 µs): 2% load.
+/// Requests per second to the `rpc` victim.
 const RPC_RATE: u32 = 1_000;
+/// Rounds of work per request, about 20 µs. With [`RPC_RATE`] the load is 2% of a CPU.
 const RPC_ROUNDS: u32 = 10_000;
 /// Fewest requests for a p99.
 const RPC_REQUESTS: u64 = 2_000;
 
-/// Position of a sample within its cell.
+/// Role, treatment and position of a sample within its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub role: Role,
@@ -54,7 +56,7 @@ pub(crate) struct SampleAndLedger {
 }
 
 /// Test bench of one cell: its network, and the processes that keep its containers alive.
-pub(crate) struct Bench {
+pub(crate) struct CellBench {
     cell: Cell,
     work: u64,
     trace: Option<PathBuf>,
@@ -73,7 +75,7 @@ enum Victim {
     Rpc { client: Worker, _server: Worker },
 }
 
-impl Bench {
+impl CellBench {
     /// Builds the cell's network, and calibrates the work that takes `seconds` without competitors.
     pub fn new(
         rig: &mut Rig<'_>,
@@ -82,7 +84,7 @@ impl Bench {
         segmentation_offload: bool,
         made_by: MadeBy,
         trace: Option<&Path>,
-    ) -> Result<Bench, BenchError> {
+    ) -> Result<CellBench, BenchError> {
         let topology = Topology::build(&Spec {
             path: cell.path,
             containers: tenants(cell),
@@ -113,7 +115,7 @@ impl Bench {
                 work
             }
         };
-        Ok(Bench {
+        Ok(CellBench {
             cell: cell.clone(),
             work,
             trace: trace.map(Path::to_owned),
@@ -132,12 +134,12 @@ impl Bench {
             paths.push(self.victim_path.clone());
         }
         let applied = rig.apply_treatment(turn.treatment, paths);
-        let measured = applied.and_then(|()| self.treated_sample(rig, turn));
+        let measured = applied.and_then(|()| self.measure_sample(rig, turn));
         let reverted = rig.revert_treatment();
         measured.and_then(|measured| reverted.map(|()| measured))
     }
 
-    fn treated_sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<SampleAndLedger, BenchError> {
+    fn measure_sample(&self, rig: &mut Rig<'_>, turn: Turn) -> Result<SampleAndLedger, BenchError> {
         let mut victim = self.prepare(rig)?;
         let mut burners = Vec::new();
         let mut traffic = Vec::new();
@@ -370,7 +372,7 @@ fn read_all(rig: &mut Rig<'_>, traffic: &mut [Traffic]) -> Result<Vec<Counters>,
     for one in &mut *traffic {
         let deadline = Instant::now() + PATIENCE;
         while !one.has_answered()? && Instant::now() < deadline {
-            rig.pass(ANSWER)?;
+            rig.pass(ANSWER_CHECK_PAUSE)?;
         }
     }
     traffic.iter_mut().map(Traffic::answer).collect()

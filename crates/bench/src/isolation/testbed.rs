@@ -12,7 +12,7 @@
 //! network of their cluster, and the router is behind their node.
 
 use crate::error::BenchError;
-use crate::folder::make_new;
+use crate::scratch_folder::make_new;
 use crate::topology::make_netns;
 use cofferdam_lab::UndoStack;
 use cofferdam_lab::names::{CGROUP_PREFIX, DATA_ROOT};

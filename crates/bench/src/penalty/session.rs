@@ -8,7 +8,7 @@ use super::plan::Plan;
 use crate::data::{Cell, CellResult, Role, Sample, Treatment};
 use crate::error::BenchError;
 use crate::experiment::schedule::{self, Attempts};
-use crate::experiment::{Bench, Rig, Turn, cell_result, same_answers};
+use crate::experiment::{CellBench, Rig, Turn, cell_result, same_answers};
 use crate::run::{RunResult, SampleSet};
 use crate::topology::MadeBy;
 use std::collections::{HashMap, HashSet};
@@ -115,8 +115,8 @@ impl<'a, 'p> Session<'a, 'p> {
         outcome.map(|()| is_in_time)
     }
 
-    fn bench(&mut self, cell: &Cell) -> Result<Bench, BenchError> {
-        let bench = Bench::new(
+    fn bench(&mut self, cell: &Cell) -> Result<CellBench, BenchError> {
+        let bench = CellBench::new(
             self.rig,
             cell,
             self.options.victim_seconds(),
@@ -177,7 +177,7 @@ impl<'a, 'p> Session<'a, 'p> {
 /// Makes one attempt at a pair, with its turns in random order.
 fn measure_pair(
     rig: &mut Rig<'_>,
-    bench: &Bench,
+    bench: &CellBench,
     turns: &[(Role, Treatment)],
     pair: u32,
     attempt: u32,

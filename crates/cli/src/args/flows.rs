@@ -1,4 +1,5 @@
-//! `cofferdam flows`.
+//! Arguments of `cofferdam flows`, which prints the flows of a container that cost most network
+//! CPU.
 
 use super::SocketArgs;
 use clap::Args;
@@ -22,7 +23,7 @@ pub struct FlowsArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = quantity::interval)]
     pub duration: Duration,
     /// Show this many flows, the most expensive ones
-    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = count)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = parse_flow_count)]
     pub top: usize,
     /// Print one JSON document instead of the table
     #[arg(long)]
@@ -32,7 +33,8 @@ pub struct FlowsArgs {
     pub agent: SocketArgs,
 }
 
-fn count(text: &str) -> Result<usize, String> {
+/// Parses a count of flows, at most the number that a sample distinguishes.
+fn parse_flow_count(text: &str) -> Result<usize, String> {
     let count = quantity::positive(text)?;
     let most = cofferdam_flows::MOST_FLOWS;
     match usize::try_from(count) {

@@ -4,7 +4,7 @@ use crate::args::{DataplaneServeArgs, Server};
 use crate::exit::{Failure, Outcome, one_line};
 use crate::interrupt::Interrupt;
 use cofferdam_dataplane::applications::{Echo, Http, Memcached};
-use cofferdam_dataplane::{Application, AttachError, EventLoop, Session};
+use cofferdam_dataplane::{Application, EventLoop, RequestError, Session};
 use nix::unistd::{Gid, Uid, User, geteuid, setgid, setgroups, setuid};
 use std::io::{self, ErrorKind, Write, stderr};
 use std::path::Path;
@@ -84,9 +84,9 @@ pub(super) fn attach(
 }
 
 /// Whether no dataplane listens: the socket does not exist, or a killed dataplane left it.
-fn is_absent(error: &AttachError) -> bool {
+fn is_absent(error: &RequestError) -> bool {
     let absent = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-    matches!(error, AttachError::Connect { source, .. } if absent.contains(&source.kind()))
+    matches!(error, RequestError::Connect { source, .. } if absent.contains(&source.kind()))
 }
 
 /// Switches to the rights of `user`, for good and in all threads.

@@ -12,7 +12,7 @@ use crate::top::screen::Screen;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use draw::ScreenState;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reading::Reading;
+use reading::CounterChanges;
 use serde_json::Value;
 use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn once(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
         let left = args.interval.saturating_sub(start.elapsed());
         std::thread::sleep(left.min(Duration::from_millis(50)));
     }
-    let reading = Reading::new(&before, &ask(args)?, start.elapsed());
+    let reading = CounterChanges::new(&before, &ask(args)?, start.elapsed());
     Output::stdout().write(&draw::text(&reading, table::terminal_width()))
 }
 
@@ -89,7 +89,7 @@ fn live(args: &DataplaneTopArgs, interrupt: &Interrupt) -> Outcome {
                 if let Some((at, before)) = &last
                     && !shown.paused
                 {
-                    shown.reading = Some(Reading::new(before, &now, at.elapsed()));
+                    shown.reading = Some(CounterChanges::new(before, &now, at.elapsed()));
                 }
                 shown.trouble = None;
                 last = Some((Instant::now(), now));
@@ -146,8 +146,8 @@ mod tests {
         })
     }
 
-    fn interval() -> Reading {
-        Reading::new(&at(1000, 1), &at(3000, 2), Duration::from_secs(2))
+    fn interval() -> CounterChanges {
+        CounterChanges::new(&at(1000, 1), &at(3000, 2), Duration::from_secs(2))
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
     let selection = selection(args)?;
     let mut target = Target::open(args)?;
     let mut progress = Progress::new(args.output.is_some());
-    let (mut frames, mut failure, mut found) = (0_u64, None, selection.is_all());
+    let (mut frames, mut failure, mut found) = (0_u64, None, selection.has_no_selectors());
     let read = reader.each(args.from, args.to, args.resolution, |frame| {
         if interrupt.raised() {
             failure = Some(Failure::Interrupted(None));
@@ -74,7 +74,7 @@ pub fn run(args: &ExportArgs, interrupt: &Interrupt) -> Outcome {
 
 /// Selection for the past, where selectors of processes have no meaning.
 fn selection(args: &ExportArgs) -> Result<Selection, Failure> {
-    Ok(Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all))
+    Ok(Selection::for_history(&args.containers.containers)?.with_host_cgroups(args.all))
 }
 
 /// `record` with only the selected containers.

@@ -32,7 +32,7 @@ impl Session {
         let fleet = Fleet::scan().map_err(|e| Failure::failed(e.to_string()))?;
         let containers = fleet.containers();
         let selection = Selection::new(&args.containers.containers, &containers)?;
-        if !selection.is_all() {
+        if !selection.has_no_selectors() {
             check(&containers, &selection)?;
         }
         check_interface(args, &containers, &selection)?;
@@ -147,7 +147,7 @@ impl Session {
 
     /// Whether containers were selected by name.
     pub fn is_selected(&self) -> bool {
-        !self.selection.is_all()
+        !self.selection.has_no_selectors()
     }
 }
 

@@ -36,7 +36,7 @@ pub fn run<S: Source>(
     let palette = Palette::of_environment();
     let mut inspector = Inspector::default();
     let mut screen = Screen::open(interrupt)?;
-    let everything = Selection::default().and_hosts(true);
+    let everything = Selection::default().with_host_cgroups(true);
     let mut last = Instant::now();
     loop {
         screen.set_mouse(state.mouse);

@@ -80,8 +80,8 @@ struct StartedMeasurement<S> {
 impl<S: Source> StartedMeasurement<S> {
     fn new(args: &TopArgs, source: S, mut watch: Watch) -> Result<StartedMeasurement<S>, Failure> {
         let meter = Meter::new(source)?;
-        let selection =
-            Selection::new(&args.containers.containers, &meter.containers())?.and_hosts(args.all);
+        let selection = Selection::new(&args.containers.containers, &meter.containers())?
+            .with_host_cgroups(args.all);
         watch.cut(&meter.containers());
         Ok(StartedMeasurement {
             meter,
@@ -106,7 +106,7 @@ impl<S: Source> StartedMeasurement<S> {
             .as_ref()
             .map(|losses| diagnosis::record(losses, &self.selection));
         let mut all = AccountingRecord::new(&interval);
-        let everything = Selection::default().and_hosts(true);
+        let everything = Selection::default().with_host_cgroups(true);
         all.diagnosis = losses
             .as_ref()
             .map(|losses| diagnosis::record(losses, &everything));

@@ -30,7 +30,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Shows the recording around `time`: one frame, or a screen to step through.
 pub fn run(args: &TopArgs, time: SystemTime, interrupt: &Interrupt) -> Outcome {
     let mut reader = history_file::open_at(args.history.clone(), &args.agent)?;
-    let selection = Selection::of_the_past(&args.containers.containers)?.and_hosts(args.all);
+    let selection =
+        Selection::for_history(&args.containers.containers)?.with_host_cgroups(args.all);
     let frame = reader.frame_at(time).map_err(failed)?;
     let unrecorded = UnrecordedMoment::at(&mut reader, time).map_err(failed)?;
     history_file::report_damage(&reader);

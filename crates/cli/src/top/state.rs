@@ -156,7 +156,7 @@ impl State {
 
     /// Whether `--container` selects containers.
     pub fn is_selective(&self) -> bool {
-        !self.selection.is_all()
+        !self.selection.has_no_selectors()
     }
 
     /// Details that the screen needs.

@@ -1,6 +1,6 @@
 //! Calls of an application to its dataplane.
 
-use super::{cofferdam_address, cofferdam_session, of, out};
+use super::{cofferdam_address, cofferdam_session, from_handle, to_handle};
 use crate::session::BoundAddress;
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ pub unsafe extern "C" fn cofferdam_dial(
 ) -> u64 {
     // SAFETY: as the caller guarantees.
     let (own, peer) = unsafe { (&mut *session, *peer) };
-    peer.get().map_or(0, |peer| out(own.session.connect(peer)))
+    peer.get()
+        .map_or(0, |peer| to_handle(own.session.connect(peer)))
 }
 
 /// Copies `len` bytes and sends them. Bytes beyond the peer's window are queued. Returns the number
@@ -85,7 +86,7 @@ pub unsafe extern "C" fn cofferdam_send(
     // SAFETY: as the caller guarantees; received data, which may be sent back, lies in other memory
     // than the session's.
     let (own, data) = unsafe { (&mut *session, std::slice::from_raw_parts(data, len)) };
-    own.session.send(of(connection), data)
+    own.session.send(from_handle(connection), data)
 }
 
 /// Returns memory for `len` bytes (at most 16384), to be sent without a copy by
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn cofferdam_send_reserved(
     let Some(buffer) = own.reserved.take() else {
         return false;
     };
-    own.session.send_buffer(of(connection), buffer)
+    own.session.send_buffer(from_handle(connection), buffer)
 }
 
 /// Number of bytes of a connection that are queued or unacknowledged.
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn cofferdam_unsent(
 ) -> usize {
     // SAFETY: as the caller guarantees.
     let own = unsafe { &mut *session };
-    own.session.unsent_bytes(of(connection))
+    own.session.unsent_bytes(from_handle(connection))
 }
 
 /// Sends one datagram from `bound`. Returns false if all memory is in use, or the address is not
@@ -215,7 +216,9 @@ pub unsafe extern "C" fn cofferdam_recv_done(session: *mut cofferdam_session, ke
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_shutdown(session: *mut cofferdam_session, connection: u64) {
     // SAFETY: as the caller guarantees.
-    unsafe { &mut *session }.session.shutdown(of(connection));
+    unsafe { &mut *session }
+        .session
+        .shutdown(from_handle(connection));
 }
 
 /// Ends a connection after the queued data. The handler `dead` follows.
@@ -225,7 +228,9 @@ pub unsafe extern "C" fn cofferdam_shutdown(session: *mut cofferdam_session, con
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_close(session: *mut cofferdam_session, connection: u64) {
     // SAFETY: as the caller guarantees.
-    unsafe { &mut *session }.session.close(of(connection));
+    unsafe { &mut *session }
+        .session
+        .close(from_handle(connection));
 }
 
 /// Ends a connection at once. The handler `dead` follows.
@@ -235,7 +240,9 @@ pub unsafe extern "C" fn cofferdam_close(session: *mut cofferdam_session, connec
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_abort(session: *mut cofferdam_session, connection: u64) {
     // SAFETY: as the caller guarantees.
-    unsafe { &mut *session }.session.abort(of(connection));
+    unsafe { &mut *session }
+        .session
+        .abort(from_handle(connection));
 }
 
 /// Calls the handler `timer` with `cookie` (48 bits) after `delay_ns` nanoseconds.

@@ -36,7 +36,7 @@ impl<P: Port> Engine<P> {
             && domain.account.connections() > 0
         {
             let (most_places, most) = ENDED_AT_ONCE;
-            let (own, next) = self.owners.some_of(place, from, most_places, most);
+            let (own, next) = self.owners.find_connections(place, from, most_places, most);
             domain.ending = EndingStep::Resets(next);
             for connection in own {
                 // Rejecting a connection that knocked reports nothing; other connections end with

@@ -15,7 +15,7 @@
 
 use super::Engine;
 use super::domain::Domain;
-use super::owners::{Owner, RestingSearch};
+use super::owners::{EvictionSearch, Owner};
 use crate::abi::{Condition, Ending};
 use crate::tuning::eviction::{CANDIDATES, PLACES_A_TURN, REST};
 use cofferdam_netstack::{ConnectionId, Time};
@@ -59,7 +59,7 @@ impl<P: Port> Engine<P> {
             .filter(|domain| domain.client() == client);
         let places = places.map(|domain| domain.seat().place);
         let places = places.chain(caller.as_deref().map(|domain| domain.seat().place));
-        let search = RestingSearch {
+        let search = EvictionSearch {
             domains: places.fold(0, |bits, place| bits | 1 << place),
             newcomer: newcomer.map(|peer| self.owners.bucket_of(client, peer)),
             now,
@@ -67,7 +67,7 @@ impl<P: Port> Engine<P> {
             most_candidates: CANDIDATES,
         };
         let places_left = &mut self.eviction_places_left;
-        let Some(connection) = self.owners.find_resting(&search, places_left) else {
+        let Some(connection) = self.owners.find_evictable(&search, places_left) else {
             return false;
         };
         // The application has no cookie for a connection that it has not accepted: its call to

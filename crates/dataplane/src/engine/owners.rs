@@ -67,13 +67,13 @@ fn milliseconds(now: Time) -> u32 {
 pub(super) struct Owners {
     places: Vec<Owner>,
     peers: PeerCounts,
-    /// Place where the next search for a resting connection begins.
-    hand: usize,
+    /// Place where the next search for a connection to evict begins.
+    next_place: usize,
 }
 
-/// A search for a connection that may be evicted.
+/// Conditions of a search for a connection to evict.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RestingSearch {
+pub(super) struct EvictionSearch {
     /// Applications whose connections count: bit n for place n.
     pub domains: u32,
     /// The peer that wants a place; `None` if the application wants it.
@@ -91,7 +91,7 @@ impl Owners {
         Owners {
             places: vec![Owner::default(); connections as usize],
             peers: PeerCounts::new(hasher),
-            hand: 0,
+            next_place: 0,
         }
     }
 
@@ -109,7 +109,7 @@ impl Owners {
         }
     }
 
-    /// Whether a connection has this name.
+    /// Whether the connection is open and has this handle.
     pub fn has(&self, connection: ConnectionId, handle: u64) -> bool {
         let place = self.places.get(connection.slot() as usize);
         place.is_some_and(|o| o.id == connection.to_bits() && o.id != 0 && o.handle == handle)
@@ -142,7 +142,7 @@ impl Owners {
 
     /// Finds at most `most` connections of one application in at most `most_places` places, from
     /// `from` on. Returns them with the place where the next search begins.
-    pub fn some_of(
+    pub fn find_connections(
         &self,
         domain: u8,
         from: usize,
@@ -166,9 +166,9 @@ impl Owners {
     /// Finds the connection to evict: of the connections that peers opened, the one with the
     /// largest product of its time without progress and the number of its peer's connections. Looks
     /// at no more than `places_left` places, and subtracts the number of places that it looked at.
-    pub fn find_resting(
+    pub fn find_evictable(
         &mut self,
-        search: &RestingSearch,
+        search: &EvictionSearch,
         places_left: &mut u32,
     ) -> Option<ConnectionId> {
         let now_ms = milliseconds(search.now);
@@ -179,8 +179,8 @@ impl Owners {
                 break;
             }
             *places_left -= 1;
-            let owner = self.places.get(self.hand)?;
-            self.hand = (self.hand + 1) % self.places.len();
+            let owner = self.places.get(self.next_place)?;
+            self.next_place = (self.next_place + 1) % self.places.len();
             let is_wanted = owner.id != 0 && search.domains >> owner.domain & 1 == 1;
             let Some(peer) = owner.peer.filter(|_| is_wanted) else {
                 continue;

@@ -3,7 +3,7 @@
 
 use super::entry;
 use crate::abi::{Call, Condition, Ending, Entry, Sharing};
-use crate::attach::{AttachError, reason};
+use crate::attach::{RequestError, reason};
 use crate::channel::MappedChannel;
 use crate::ring::ENTRIES;
 use crate::session::Session;
@@ -41,8 +41,8 @@ impl Attacker {
     ///
     /// # Errors
     /// Errors of [`Session::attach`].
-    pub fn attach(path: &Path, application: &str) -> Result<Attacker, AttachError> {
-        let (mapped, socket) = Session::ask_to_attach(path, application, None)?;
+    pub fn attach(path: &Path, application: &str) -> Result<Attacker, RequestError> {
+        let (mapped, socket) = Session::request_attachment(path, application, None)?;
         Ok(Attacker::new(mapped, socket))
     }
 

@@ -1,4 +1,5 @@
-//! Programs that the dataplane's own thread can run.
+//! Built-in servers that run in the dataplane's thread, isolated by protection keys. The
+//! configuration names one as `program = "echo 10.0.0.9:7"`.
 
 use crate::applications::{Echo, Faulty, Http, Memcached};
 use crate::session::Application;
@@ -21,16 +22,16 @@ enum Server {
     Http,
     Memcached,
     Faulty,
-    Own(Own),
+    Custom(Constructor),
 }
 
-/// Constructor of another program's application.
+/// Constructor of an application that is not built in.
 #[derive(Clone, Copy, Debug)]
-struct Own(fn() -> Box<dyn Application>);
+struct Constructor(fn() -> Box<dyn Application>);
 
-impl PartialEq for Own {
+impl PartialEq for Constructor {
     /// Two functions cannot be compared.
-    fn eq(&self, _other: &Own) -> bool {
+    fn eq(&self, _other: &Constructor) -> bool {
         false
     }
 }
@@ -65,11 +66,11 @@ impl FromStr for Program {
 }
 
 impl Program {
-    /// An application of the program that runs the dataplane, instead of one of the file. `make`
-    /// runs with the dataplane's rights; its result lies in ordinary memory.
+    /// Program with an application that `make` creates, instead of a built-in server. `make` runs
+    /// with the dataplane's rights and allocates in unprotected memory.
     pub fn new(make: fn() -> Box<dyn Application>) -> Program {
         Program {
-            server: Server::Own(Own(make)),
+            server: Server::Custom(Constructor(make)),
             address: ([0, 0, 0, 0], 0).into(),
         }
     }
@@ -82,7 +83,7 @@ impl Program {
             Server::Http => Box::new(Http::new(address)),
             Server::Memcached => Box::new(Memcached::new(address, MEMCACHED_BYTES)),
             Server::Faulty => Box::new(Faulty::new(address)),
-            Server::Own(Own(make)) => make(),
+            Server::Custom(Constructor(make)) => make(),
         }
     }
 }

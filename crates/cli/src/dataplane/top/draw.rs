@@ -1,6 +1,6 @@
 //! The live screen, and its content as text.
 
-use super::reading::{Reading, StageRow};
+use super::reading::{CounterChanges, StageRow};
 use crate::table;
 use crate::units;
 use ratatui::Frame;
@@ -18,7 +18,7 @@ const BAR: usize = 20;
 #[derive(Debug, Default)]
 pub struct ScreenState {
     /// Last interval; `None` before the first.
-    pub reading: Option<Reading>,
+    pub reading: Option<CounterChanges>,
     /// Reason why there is no new reading, if so.
     pub trouble: Option<String>,
     /// Whether the screen is paused.
@@ -42,7 +42,7 @@ impl ScreenState {
         let [
             title,
             head,
-            wrong,
+            failures,
             loops,
             cores,
             changes,
@@ -53,7 +53,7 @@ impl ScreenState {
             Constraint::Length(1),
             Constraint::Length(2),
             Constraint::Length(u16::from(
-                self.trouble.is_some() || reading.is_some_and(|r| r.wrong.is_some()),
+                self.trouble.is_some() || reading.is_some_and(|r| r.failures.is_some()),
             )),
             Constraint::Length(stages),
             Constraint::Length(cores),
@@ -89,8 +89,8 @@ impl ScreenState {
             }
         }
         let trouble = self.trouble.as_deref();
-        if let Some(text) = trouble.or(reading.and_then(|r| r.wrong.as_deref())) {
-            frame.render_widget(Line::from(text).red().bold(), wrong);
+        if let Some(text) = trouble.or(reading.and_then(|r| r.failures.as_deref())) {
+            frame.render_widget(Line::from(text).red().bold(), failures);
         }
         frame.render_widget(Line::from("q quit  p pause  +/- interval").dim(), keys);
     }
@@ -130,7 +130,7 @@ fn right(text: String, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-fn stage_table(reading: &Reading) -> Table<'_> {
+fn stage_table(reading: &CounterChanges) -> Table<'_> {
     let rows = reading.stages.iter().map(|row| {
         Row::new([
             row.name.clone(),
@@ -144,7 +144,7 @@ fn stage_table(reading: &Reading) -> Table<'_> {
         .header(header(&["stage", " share", "cycles a packet", ""]).top_margin(1))
 }
 
-fn batch_table(reading: &Reading) -> Table<'_> {
+fn batch_table(reading: &CounterChanges) -> Table<'_> {
     let most = reading.batches.iter().map(|(_, n)| *n).max().unwrap_or(1);
     let all: u64 = reading.batches.iter().map(|(_, n)| *n).sum();
     let rows = reading.batches.iter().map(move |(size, n)| {
@@ -168,7 +168,7 @@ const CORES: [&str; 7] = [
     "delay µs",
 ];
 
-fn core_table(reading: &Reading) -> Table<'_> {
+fn core_table(reading: &CounterChanges) -> Table<'_> {
     let widths = [12, 6, 9, 12, 9, 6, 8];
     let rows = reading.cores.iter().map(move |row| {
         let numbers = row.numbers.iter().zip(&widths[1..]);
@@ -183,7 +183,7 @@ fn core_table(reading: &Reading) -> Table<'_> {
         .header(header(&CORES).top_margin(1))
 }
 
-fn application_table(reading: &Reading) -> Table<'_> {
+fn application_table(reading: &CounterChanges) -> Table<'_> {
     let rows = reading.applications.iter().map(|row| {
         Row::new([
             row.name.clone(),
@@ -197,7 +197,7 @@ fn application_table(reading: &Reading) -> Table<'_> {
 }
 
 /// Counters of the network stack, as many as fit.
-fn stack_lines(reading: &Reading, area: Rect) -> Paragraph<'static> {
+fn stack_lines(reading: &CounterChanges, area: Rect) -> Paragraph<'static> {
     let mut lines = vec![Line::from(""), Line::from("network stack, events/s").dim()];
     let rows = usize::from(area.height).saturating_sub(lines.len());
     lines.extend(
@@ -211,7 +211,7 @@ fn stack_lines(reading: &Reading, area: Rect) -> Paragraph<'static> {
 }
 
 /// Content of the screen as text, for `--once`.
-pub fn text(reading: &Reading, width: Option<u16>) -> String {
+pub fn text(reading: &CounterChanges, width: Option<u16>) -> String {
     let mut out = format!("{}\n{}\n\n", reading.head[0], reading.head[1]);
     let mut stages = table::plain(width);
     stages.set_header(["stage", "share", "cycles a packet"]);
@@ -221,8 +221,8 @@ pub fn text(reading: &Reading, width: Option<u16>) -> String {
     table::numbers_right(&mut stages);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{stages}");
-    if let Some(wrong) = &reading.wrong {
-        let _ = writeln!(out, "\n{wrong}");
+    if let Some(failures) = &reading.failures {
+        let _ = writeln!(out, "\n{failures}");
     }
     if !reading.cores.is_empty() {
         let mut cores = table::plain(width);

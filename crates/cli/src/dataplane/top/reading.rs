@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Counters of failures.
-const WRONG: [&str; 11] = [
+const FAILURE_COUNTERS: [&str; 11] = [
     "lost_packets",
     "refused_packets",
     "out_of_frames",
@@ -54,9 +54,9 @@ pub struct CoreRow {
     pub numbers: [u64; 6],
 }
 
-/// Interval between two readings.
+/// Rates and changes between two readings of the counters, as `top` prints them.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct CounterChanges {
     /// Device, packet rates, batches and sleeps, in two lines.
     pub head: [String; 2],
     /// Stages of the loop, in its order.
@@ -66,7 +66,7 @@ pub struct Reading {
     /// Counters of the network stack with their rates per second, the most frequent first.
     pub stack: Vec<(String, f64)>,
     /// Failures, if any.
-    pub wrong: Option<String>,
+    pub failures: Option<String>,
     /// Attached applications.
     pub applications: Vec<ApplicationRow>,
     /// Cores, if there are several.
@@ -76,7 +76,7 @@ pub struct Reading {
 }
 
 /// Growth of each number of an object, with its name.
-fn each(before: &Value, now: &Value, key: &str) -> Vec<(String, u64)> {
+fn counter_growth(before: &Value, now: &Value, key: &str) -> Vec<(String, u64)> {
     let Some(object) = now.get(key).and_then(Value::as_object) else {
         return Vec::new();
     };
@@ -86,16 +86,16 @@ fn each(before: &Value, now: &Value, key: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-impl Reading {
-    /// Interval from `before` to `now`, which is `time` later.
-    pub fn new(before: &Value, now: &Value, time: Duration) -> Reading {
+impl CounterChanges {
+    /// Changes from `before` to `now`, which is `time` later.
+    pub fn new(before: &Value, now: &Value, time: Duration) -> CounterChanges {
         let count = |name: &str| grown(before, now, &format!("/counts/{name}"));
         let seconds = time.as_secs_f64().max(1e-3);
         let rate = |name: &str| count(name) as f64 / seconds;
         let text = |key| now.get(key).and_then(Value::as_str).unwrap_or("?");
         let packets = count("received_packets");
         let batches = count("batches").max(1) as f64;
-        let mut stages = each(before, now, "stage_cycles");
+        let mut stages = counter_growth(before, now, "stage_cycles");
         // JSON sorts the names; the loop's order is more useful.
         stages.sort_by_key(|(name, _)| Stage::ALL.iter().position(|s| s.name() == name));
         let busy: u64 = stages.iter().map(|(_, cycles)| cycles).sum();
@@ -127,18 +127,18 @@ impl Reading {
             let counted = grown(before, now, &format!("/batch_sizes/{class}"));
             (1 << class, counted)
         });
-        let mut stack = each(before, now, "stack");
+        let mut stack = counter_growth(before, now, "stack");
         stack.retain(|(_, n)| *n > 0);
         stack.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-        let mut wrong: Vec<String> = WRONG
+        let mut failures: Vec<String> = FAILURE_COUNTERS
             .into_iter()
             .filter(|name| count(name) > 0)
             .map(|name| format!("{} {}", count(name), name.replace('_', " ")))
             .collect();
         if count("offences") > 0 {
-            wrong.push(format!("the last: {}", one_line(text("last_offence"))));
+            failures.push(format!("the last: {}", one_line(text("last_offence"))));
         }
-        Reading {
+        CounterChanges {
             head,
             stages: stages.collect(),
             batches: batches.filter(|(_, n)| *n > 0).collect(),
@@ -146,7 +146,7 @@ impl Reading {
                 .into_iter()
                 .map(|(name, n)| (name.replace('_', " "), n as f64 / seconds))
                 .collect(),
-            wrong: (!wrong.is_empty()).then(|| wrong.join(", ")),
+            failures: (!failures.is_empty()).then(|| failures.join(", ")),
             applications: applications(now),
             cores: cores(before, now, seconds),
             elastic: elastic::line(now),
@@ -154,7 +154,7 @@ impl Reading {
     }
 }
 
-/// Rows of the cores, if there are several; the head has the figures of a single one.
+/// Rows of the cores; none for a single core, whose figures are in the head.
 fn cores(before: &Value, now: &Value, seconds: f64) -> Vec<CoreRow> {
     let all = cofferdam_records::cores::cores(before, now, seconds);
     let row = |core: CoreRecord| CoreRow {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Time limit of an attack.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// User of the attacker's system calls if the caller is root: `nobody`.
+/// User of the attacker if the caller is root: `nobody`.
 const NOBODY: u32 = 65534;
 /// Value on the heap and on the first thread's stack, which the attack tries to overwrite.
 const CANARY: u64 = 0x0063_616e_6172_7900;
@@ -31,7 +31,7 @@ const CANARY: u64 = 0x0063_616e_6172_7900;
 /// # Errors
 /// The reason why the attack was not tried.
 pub fn run(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
-    Ok(match stage(attack)? {
+    Ok(match run_on_new_dataplane(attack)? {
         // An attack that was stopped by chance might succeed elsewhere.
         Verdict::Stopped(how) if !how.contains(attack.stopped_by()) => {
             Verdict::Succeeded(format!("not stopped by what is to stop it: {how}"))
@@ -40,7 +40,7 @@ pub fn run(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
     })
 }
 
-fn stage(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
+fn run_on_new_dataplane(attack: &Attack) -> Result<Verdict, Box<dyn Error>> {
     let region = Region::open()?;
     let (port, _other) = pipe(1500)?;
     let memory = Memory::new(512, 2048)?;

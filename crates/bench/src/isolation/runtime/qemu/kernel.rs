@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Variable that names another kernel: `…/boot/vmlinuz-VERSION`, with `…/lib/modules/VERSION` in
 /// the same root.
-const VARIABLE: &str = "COFFERDAM_VM_KERNEL";
+const KERNEL_VARIABLE: &str = "COFFERDAM_VM_KERNEL";
 /// Directory in which distributions install kernels.
 const BOOT: &str = "/boot";
 /// Modules for a machine's devices and its file system; a kernel may have them built in.
@@ -37,19 +37,19 @@ impl Kernel {
         let lacks = |what: String| {
             BenchError::Unsupported(format!(
                 "{what}: install a kernel (apt-get install linux-image-cloud-amd64), or name one \
-                 that was unpacked, .../boot/vmlinuz-VERSION, in {VARIABLE}"
+                 that was unpacked, .../boot/vmlinuz-VERSION, in {KERNEL_VARIABLE}"
             ))
         };
-        match std::env::var_os(VARIABLE) {
-            Some(path) => Kernel::at(Path::new(&path))
+        match std::env::var_os(KERNEL_VARIABLE) {
+            Some(path) => Kernel::from_image(Path::new(&path))
                 .ok_or_else(|| lacks(format!("{} is no kernel", Path::new(&path).display()))),
             None => newest(Path::new(BOOT))
                 .ok_or_else(|| lacks("there is no kernel for a virtual machine in /boot".into())),
         }
     }
 
-    /// Kernel in the file `image`.
-    fn at(image: &Path) -> Option<Kernel> {
+    /// Kernel in the file `image`; `None` if its name or the file is not one of a kernel.
+    fn from_image(image: &Path) -> Option<Kernel> {
         let version = image.file_name()?.to_str()?.strip_prefix("vmlinuz-")?;
         image.metadata().ok().filter(|m| m.is_file())?;
         Some(Kernel {
@@ -82,14 +82,14 @@ impl Kernel {
                 }
             }
         }
-        paths.iter().map(|path| plain(path)).collect()
+        paths.iter().map(|path| read_uncompressed(path)).collect()
     }
 }
 
 /// Kernel of the highest version in `dir`.
 fn newest(dir: &Path) -> Option<Kernel> {
     let entries = fs::read_dir(dir).ok()?.flatten();
-    let kernels = entries.filter_map(|entry| Kernel::at(&entry.path()));
+    let kernels = entries.filter_map(|entry| Kernel::from_image(&entry.path()));
     kernels.max_by_key(|kernel| numbers(&kernel.version))
 }
 
@@ -99,8 +99,8 @@ fn numbers(version: &str) -> Vec<u64> {
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Content of a module. busybox cannot unpack the compressed modules of distributions.
-fn plain(path: &Path) -> Result<Vec<u8>, BenchError> {
+/// Reads and decompresses a module: busybox cannot unpack the compressed modules of distributions.
+fn read_uncompressed(path: &Path) -> Result<Vec<u8>, BenchError> {
     let host = BenchError::host("read", path);
     let tool = match path.extension().and_then(|e| e.to_str()) {
         Some("xz") => "xz",
@@ -144,8 +144,8 @@ mod tests {
         let kernel = newest(&boot).unwrap();
         assert_eq!(kernel.version, "6.12.9-cloud-amd64");
         assert_eq!(kernel.root, root.path());
-        assert_eq!(Kernel::at(&boot.join("config-6.18.0")), None);
-        assert_eq!(Kernel::at(&boot), None);
+        assert_eq!(Kernel::from_image(&boot.join("config-6.18.0")), None);
+        assert_eq!(Kernel::from_image(&boot), None);
         assert_eq!(newest(&root.path().join("none")), None);
     }
 
@@ -155,13 +155,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let module = dir.path().join("a.ko");
         fs::write(&module, b"content").unwrap();
-        assert_eq!(plain(&module).unwrap(), b"content");
+        assert_eq!(read_uncompressed(&module).unwrap(), b"content");
         let packed = Command::new("gzip").arg(&module).status().unwrap();
         assert!(packed.success());
         let packed = dir.path().join("a.ko.gz");
-        assert_eq!(plain(&packed).unwrap(), b"content");
+        assert_eq!(read_uncompressed(&packed).unwrap(), b"content");
         fs::write(&packed, b"no gzip").unwrap();
-        let reason = plain(&packed).unwrap_err().to_string();
+        let reason = read_uncompressed(&packed).unwrap_err().to_string();
         assert!(reason.contains("a.ko.gz"), "{reason}");
     }
 }
