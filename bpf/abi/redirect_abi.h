@@ -10,7 +10,7 @@ struct rd_address {
 	__u8 bytes[16];
 };
 
-/* Part of an address that belongs to the dataplane. */
+/* Packets to one address that the dataplane takes from Linux: all, or those to a range of ports. */
 struct rd_claim {
 	__u32 whole;	  /* 1: everything for it, ARP and NDP too; 0: only the ports below */
 	__u16 first_port; /* range for connections that the dataplane opens; host order */

@@ -92,7 +92,7 @@ static __always_inline void cf_waited(struct cf_sched_cpu *s, struct cf_sched_ce
 
 	if (now - cell->looked_at_ns >= CF_SCHED_LOOK_NS) {
 		cell->looked_at_ns = now;
-		cf_window_turn(row, now, s->counting_at_ns, next);
+		cf_window_close_if_due(row, now, s->counting_at_ns, next);
 	}
 	if (ns >= CF_SCHED_LONG_WAIT_NS && next->nr_cpus_allowed > 1) {
 		struct cf_mask mask = {};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Compares waits with idle CPUs, on two rare occasions: at the end of a wait of a millisecond or
- * more, and once per scheduling period for each container that waits. Each walks over the CPUs.
+ * Finds waiting time that idle CPUs could have served: idle time of another CPU during a wait of a
+ * millisecond or more, and, once per scheduling period for each container that waits, idle time
+ * that throttled containers left. Each of the two walks over the CPUs.
  */
 #ifndef COFFERDAM_SCHEDULE_WINDOW_H
 #define COFFERDAM_SCHEDULE_WINDOW_H
@@ -40,7 +41,7 @@ static __always_inline __u64 cf_overlap(__u64 from, __u64 to, __u64 since, __u64
 }
 
 /* Longest idle time of another CPU of the mask within [since, now], by its last two stretches. */
-static __noinline __u64 cf_longest_idle(const struct cf_mask *mask, __u32 here, __u64 since,
+static __noinline __u64 cf_longest_idle(const struct cf_mask *mask, __u32 own_cpu, __u64 since,
 					__u64 now)
 {
 	__u64 most = 0;
@@ -52,7 +53,7 @@ static __noinline __u64 cf_longest_idle(const struct cf_mask *mask, __u32 here, 
 		if (cpu >= sched_cpus)
 			break;
 		s = cf_sched_cpu(cpu);
-		if (!s || cpu == here || !s->began_at_ns || !cf_mask_has(mask, cpu))
+		if (!s || cpu == own_cpu || !s->began_at_ns || !cf_mask_has(mask, cpu))
 			continue;
 		ns = cf_overlap(s->idle_began_at_ns, s->idle_ended_at_ns, since, now);
 		if (s->row == CF_SCHED_IDLE)
@@ -63,13 +64,13 @@ static __noinline __u64 cf_longest_idle(const struct cf_mask *mask, __u32 here, 
 	return most;
 }
 
-struct cf_sums {
-	__u64 shared_ns; /* the container's, all CPUs */
+struct cf_window_sums_ns {
+	__u64 shared_ns; /* waiting time of the container, all CPUs */
 	__u64 idle_ns;	 /* left idle by other, throttled containers on its CPUs */
 };
 
 static __noinline int cf_window_sums(const struct cf_mask *mask, __u32 row, __u64 now,
-				     struct cf_sums *sums)
+				     struct cf_window_sums_ns *sums)
 {
 	__u64 shared_ns = 0, idle_ns = 0;
 
@@ -96,16 +97,16 @@ static __noinline int cf_window_sums(const struct cf_mask *mask, __u32 row, __u6
 	return 0;
 }
 
-/* Ends the container's window when it is a period old. Of the time that the container waited in it,
+/* Closes the container's window if it is a period old. Of the time that the container waited in it,
  * the part that throttled others left idle is phantom. One CPU wins the exchange; the others
  * return. Called before the wait that has just ended is counted, which then falls into the next
  * window. */
-static __always_inline void cf_window_turn(__u32 row, __u64 now, __u64 counting_at_ns,
-					   struct task_struct___sched *p)
+static __always_inline void cf_window_close_if_due(__u32 row, __u64 now, __u64 counting_at_ns,
+						   struct task_struct___sched *p)
 {
 	struct cf_sched_window *w = bpf_map_lookup_elem(&sched_window_map, &row);
 	__u64 began, shared_ns, idle_ns;
-	struct cf_sums sums = {};
+	struct cf_window_sums_ns sums = {};
 	struct cf_mask mask = {};
 	bool open;
 

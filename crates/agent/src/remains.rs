@@ -7,8 +7,9 @@ use std::time::Duration;
 
 /// Lock that only one process of the host may hold.
 const LOCK: &str = "accounting.lock";
-/// Time that certainly passes between binding a socket and listening on it.
-const BEGINNING: Duration = Duration::from_millis(50);
+/// Longest time between binding a socket and listening on it. A socket on which nobody listens for
+/// longer is stale.
+const BIND_TO_LISTEN: Duration = Duration::from_millis(50);
 
 /// Removes the sockets at which no process listens, in `folder` and at `socket`, and the files with
 /// the page's URL in their folders. Then removes the lock, and `folder` if it is empty. Does
@@ -32,7 +33,7 @@ pub(crate) fn clear(folder: &Path, socket: &Path) {
     if dead.is_empty() {
         return;
     }
-    std::thread::sleep(BEGINNING);
+    std::thread::sleep(BIND_TO_LISTEN);
     for path in dead {
         if nobody_listens(&path) {
             let _ = fs::remove_file(path);

@@ -28,12 +28,13 @@ pub struct LedgerFile {
     pub format: Format,
 }
 
+/// Endings of the ledgers that are found in folders.
 const ENDINGS: [&str; 3] = [".jsonl", ".jsonl.gz", ".parquet"];
 /// Name of an agent's history.
 const HISTORY: &str = "history";
 
 /// Finds the ledgers that `named` are or contain. Files keep the order in which they are named;
-/// those of a folder and its subfolders are sorted by name. Links to folders are not followed. Only
+/// files of a folder and its subfolders are sorted by path. Links to folders are not followed. Only
 /// one file is open at a time.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub(crate) fn prune(db: &Connection, now_ns: i64, most_bytes: i64) -> rusqlite::
             db,
             tier,
             now_ns
-                .saturating_sub(tier.kept_ns())
+                .saturating_sub(tier.retention_ns())
                 .min(summed_up_to(db, at)?),
         )?;
     }

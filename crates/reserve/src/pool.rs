@@ -98,7 +98,7 @@ impl Pool {
         shared.collect()
     }
 
-    fn count(&self, steps: usize) {
+    fn add_work(&self, steps: usize) {
         self.work.add(steps);
     }
 
@@ -127,7 +127,7 @@ impl Pool {
     /// lose its last CPU.
     pub fn claim(&mut self, cpu: CpuId, holder: Holder) -> bool {
         match self.index(cpu) {
-            Some(i) if self.is_open(i) => {
+            Some(i) if self.can_take(i) => {
                 self.hand_out(i, holder);
                 true
             }
@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// Whether the CPU may be taken.
-    fn is_open(&self, i: usize) -> bool {
+    fn can_take(&self, i: usize) -> bool {
         self.holders[i] == Holder::Free
             && self
                 .shared_sets
@@ -228,7 +228,9 @@ impl Pool {
             .filter_map(|cpu| self.index(*cpu).map(|i| self.cpus[i]))
             .collect();
         let may = |i: usize| allowed.is_none_or(|cpus| cpus.contains(&self.cpus[i].cpu));
-        let open: Vec<bool> = (0..self.len()).map(|i| self.is_open(i) && may(i)).collect();
+        let open: Vec<bool> = (0..self.len())
+            .map(|i| self.can_take(i) && may(i))
+            .collect();
         if open.iter().filter(|is_open| **is_open).count() < count {
             return None;
         }
@@ -237,7 +239,7 @@ impl Pool {
     }
 
     /// The `count` CPUs of `own` whose loss does the least harm: first CPUs on split cores, then
-    /// CPUs in the cache where it has the fewest.
+    /// CPUs in the cache in which the container has the fewest.
     pub fn give_up(&self, count: usize, own: &BTreeSet<CpuId>) -> Vec<CpuId> {
         let mine: Vec<usize> = own.iter().filter_map(|c| self.index(*c)).collect();
         let mut by_llc: BTreeMap<u32, usize> = BTreeMap::new();
@@ -246,7 +248,7 @@ impl Pool {
         }
         let mut keyed = Vec::new();
         for members in &self.cores {
-            self.count(members.len());
+            self.add_work(members.len());
             let whole = members.iter().all(|i| own.contains(&self.cpus[*i].cpu));
             for &i in members.iter().filter(|i| own.contains(&self.cpus[**i].cpu)) {
                 let cpu = &self.cpus[i];
@@ -264,7 +266,7 @@ impl Pool {
         let least = self.leftover(count, Region::Host, near, open);
         let mut free: BTreeMap<Region, (usize, usize)> = BTreeMap::new();
         for (i, cpu) in self.cpus.iter().enumerate() {
-            self.count(1);
+            self.add_work(1);
             for region in [Region::Llc(cpu.llc), Region::Node(cpu.node)] {
                 let entry = free.entry(region).or_insert((0, i));
                 entry.0 += usize::from(open[i]);
@@ -285,19 +287,20 @@ impl Pool {
         best.map_or(Region::Host, |(_, region)| region)
     }
 
-    /// CPUs of `count` that do not come in whole free cores within `region`.
+    /// CPUs of `count` that are left after the whole free cores in `region`, and the free siblings
+    /// of the requester's CPUs.
     fn leftover(&self, count: usize, region: Region, near: &[LogicalCpu], open: &[bool]) -> usize {
         let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
         let mut left = count;
         for members in &self.cores {
-            self.count(1);
+            self.add_work(1);
             if !region.has(&self.cpus[members[0]]) {
                 continue;
             }
             let free = members.iter().filter(|i| open[**i]).count();
             if free == members.len() {
                 *sizes.entry(free).or_default() += 1;
-            } else if self.heals(members, near) {
+            } else if self.is_only_used_by_requester(members, near) {
                 left = left.saturating_sub(free);
             }
         }
@@ -307,8 +310,8 @@ impl Pool {
         left
     }
 
-    /// Whether all used CPUs of a core belong to the requesting container.
-    fn heals(&self, members: &[usize], near: &[LogicalCpu]) -> bool {
+    /// Whether the requesting container uses CPUs of this core and nobody else does.
+    fn is_only_used_by_requester(&self, members: &[usize], near: &[LogicalCpu]) -> bool {
         let mine = |i: usize| near.iter().any(|c| c.cpu == self.cpus[i].cpu);
         members.iter().any(|i| mine(*i))
             && members
@@ -323,10 +326,10 @@ impl Pool {
         near: &[LogicalCpu],
         open: &[bool],
     ) -> Vec<usize> {
-        // Order in which caches are filled: the ones that it is in, then the emptiest.
+        // Order in which caches are filled: the ones that the requester is in, then the emptiest.
         let mut caches: BTreeMap<u32, usize> = BTreeMap::new();
         for (i, cpu) in self.cpus.iter().enumerate() {
-            self.count(1);
+            self.add_work(1);
             *caches.entry(cpu.llc).or_default() += usize::from(open[i]);
         }
         let rank = |cpu: &LogicalCpu| {
@@ -338,51 +341,63 @@ impl Pool {
                 std::cmp::Reverse(cpu.llc),
             )
         };
-        let mut cores: Vec<(Vec<usize>, bool, bool)> = Vec::new();
+        let mut cores: Vec<FreeCore> = Vec::new();
         for members in &self.cores {
-            self.count(members.len());
+            self.add_work(members.len());
             if !region.has(&self.cpus[members[0]]) {
                 continue;
             }
             let free: Vec<usize> = members.iter().copied().filter(|i| open[*i]).collect();
             if !free.is_empty() {
-                let whole = free.len() == members.len();
-                cores.push((free, whole, self.heals(members, near)));
+                cores.push(FreeCore {
+                    is_whole: free.len() == members.len(),
+                    is_only_used_by_requester: self.is_only_used_by_requester(members, near),
+                    free,
+                });
             }
         }
-        cores.sort_by_cached_key(|(free, _, _)| rank(&self.cpus[free[0]]));
+        cores.sort_by_cached_key(|core| rank(&self.cpus[core.free[0]]));
         let mut chosen = Vec::with_capacity(count);
-        // First siblings of its CPUs, then whole cores, largest first, then split cores. Only after
-        // that another core is split.
-        let largest = cores.iter().map(|(free, _, _)| free.len()).max();
-        take_from(&mut cores, &mut chosen, count, |_, _, heals| heals);
+        // First siblings of the requester's CPUs, then whole cores, largest first, then split
+        // cores. Only after that another core is split.
+        let largest = cores.iter().map(|core| core.free.len()).max();
+        take_from(&mut cores, &mut chosen, count, |_, core| {
+            core.is_only_used_by_requester
+        });
         for size in (1..=largest.unwrap_or(0)).rev() {
-            self.count(cores.len());
-            take_from(&mut cores, &mut chosen, count, |left, core, _| {
-                core.1 && core.0.len() == size && size <= left
+            self.add_work(cores.len());
+            take_from(&mut cores, &mut chosen, count, |left, core| {
+                core.is_whole && core.free.len() == size && size <= left
             });
         }
-        take_from(&mut cores, &mut chosen, count, |_, core, _| !core.1);
-        take_from(&mut cores, &mut chosen, count, |_, _, _| true);
+        take_from(&mut cores, &mut chosen, count, |_, core| !core.is_whole);
+        take_from(&mut cores, &mut chosen, count, |_, _| true);
         chosen
     }
 }
 
-type Core = (Vec<usize>, bool, bool);
+/// Core with free CPUs that a request may take.
+struct FreeCore {
+    free: Vec<usize>,
+    /// Whether all CPUs of the core were free at the start.
+    is_whole: bool,
+    is_only_used_by_requester: bool,
+}
 
-/// Moves CPUs of the cores that `wanted(left, core, heals)` permits into `chosen`, up to `count`.
+/// Moves free CPUs into `chosen` until it has `count`, from the cores for which `wanted(left,
+/// core)` returns true.
 fn take_from(
-    cores: &mut [Core],
+    cores: &mut [FreeCore],
     chosen: &mut Vec<usize>,
     count: usize,
-    wanted: impl Fn(usize, &Core, bool) -> bool,
+    wanted: impl Fn(usize, &FreeCore) -> bool,
 ) {
     for core in cores {
         let left = count - chosen.len();
-        if left > 0 && !core.0.is_empty() && wanted(left, core, core.2) {
-            let some = left.min(core.0.len());
+        if left > 0 && !core.free.is_empty() && wanted(left, core) {
+            let some = left.min(core.free.len());
             // The highest CPU of a core comes first, as everywhere.
-            chosen.extend(core.0.drain(core.0.len() - some..));
+            chosen.extend(core.free.drain(core.free.len() - some..));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Results of a simulation: each tenant's CPU time, demand, promise and loss.
+//! A simulation and its results: each tenant's CPU time, demand, promise and loss.
 
 use crate::machine::{Counts, Machine, TenantCounts};
 use crate::promise::promises;
@@ -42,7 +42,7 @@ pub struct TenantOutcome {
 }
 
 impl Outcome {
-    /// ID of a tenant in the plan.
+    /// Cgroup id by which [`Outcome::plan`] names the tenant with this index.
     pub fn id(tenant: usize) -> cofferdam_types::CgroupId {
         crate::machine::id(tenant)
     }

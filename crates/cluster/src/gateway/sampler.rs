@@ -1,4 +1,5 @@
-//! Thread that asks the agent, rarely while no client asks the gateway.
+//! Thread that reads the agent's status and ledger: every 2 s while clients ask the gateway, every
+//! 10 s otherwise.
 
 use super::documents::{DocumentKind, Documents, Readings};
 use super::{UNAVAILABLE, route::JSON};
@@ -16,10 +17,9 @@ const BUSY: Duration = Duration::from_secs(2);
 /// Interval between two readings while none does.
 const IDLE: Duration = Duration::from_secs(10);
 /// Time after a request during which the client counts as asking.
-const ASKS: Duration = Duration::from_secs(30);
-/// Length of the first interval after the agent's start, and pause between two attempts to reach
-/// it.
-const FIRST: Duration = Duration::from_millis(500);
+const CLIENT_ACTIVE: Duration = Duration::from_secs(30);
+/// Pause until the next reading while there is no document yet or no agent answers.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Latest documents, or the reason why there are none.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Sampler {
     /// Answer with a document for a client.
     pub fn document(&self, kind: DocumentKind) -> Answer<'static> {
         let mut latest = locked(&self.shared.latest);
-        let was_idle = latest.asked.is_none_or(|at| at.elapsed() > ASKS);
+        let was_idle = latest.asked.is_none_or(|at| at.elapsed() > CLIENT_ACTIVE);
         if kind.is_watched() {
             latest.asked = Some(Instant::now());
             if was_idle {
@@ -117,7 +117,7 @@ fn sample(shared: &SamplerState, socket: PathBuf) {
     let mut watch = Watch::new(socket);
     let mut readings = Readings::default();
     loop {
-        let asks = |latest: &Latest| latest.asked.is_some_and(|at| at.elapsed() <= ASKS);
+        let asks = |latest: &Latest| latest.asked.is_some_and(|at| at.elapsed() <= CLIENT_ACTIVE);
         let read = match asks(&locked(&shared.latest)) {
             true => watch.read(),
             // While no client watches, the agent need not measure everything.
@@ -144,7 +144,7 @@ fn sample(shared: &SamplerState, socket: PathBuf) {
         }
         let asked = asks(&latest);
         let rest = match (soon, asked) {
-            (true, _) => FIRST,
+            (true, _) => RETRY_PAUSE,
             (false, true) => BUSY,
             (false, false) => IDLE,
         };
@@ -154,7 +154,7 @@ fn sample(shared: &SamplerState, socket: PathBuf) {
         // document.
         while !latest.ended
             && Instant::now() < until
-            && !(idle && latest.asked.is_some_and(|at| at.elapsed() < ASKS))
+            && !(idle && latest.asked.is_some_and(|at| at.elapsed() < CLIENT_ACTIVE))
         {
             let left = until.saturating_duration_since(Instant::now());
             let waited = shared.wake.wait_timeout(latest, left);

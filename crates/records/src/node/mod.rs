@@ -19,13 +19,13 @@ pub const NODE: &str = "cofferdam.node/1";
 /// Most pods in one document; the pods with the most harm come first.
 pub const MOST_PODS: usize = 250;
 /// Most transfers in one document, the largest.
-pub const MOST_FLOWS: usize = 100;
+pub const MOST_TRANSFERS: usize = 100;
 /// Most problems in one document.
 pub const MOST_PROBLEMS: usize = 50;
 /// Smallest transfer that a document has, CPUs.
 const LEAST_CPUS: f64 = 0.001;
 
-/// Present state of a node.
+/// State of a node in the last interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeReport {
     /// Always `cofferdam.node/1`.
@@ -106,7 +106,8 @@ pub struct FlowRecord {
 }
 
 impl PodRecord {
-    /// Harm done and suffered, CPUs.
+    /// Harm that the pod did and suffered, CPUs: network CPU that others paid for it, network CPU
+    /// that it paid for others, and CPU time that others took from it.
     pub fn harm(&self) -> f64 {
         self.harm_cpus + self.paid_cpus + self.lost_cpus
     }
@@ -160,14 +161,14 @@ pub fn report(ledger: &AccountingRecord, status: &StatusReport) -> NodeReport {
     }
     all.retain(|flow| flow.cpus >= LEAST_CPUS);
     all.sort_by(|a, b| b.cpus.total_cmp(&a.cpus));
-    losses(&mut pods, status.diagnosis.as_ref(), &names);
-    let reserved_cpus = reservations(&mut pods, status, &names);
+    add_losses(&mut pods, status.diagnosis.as_ref(), &names);
+    let reserved_cpus = add_reservations(&mut pods, status, &names);
     let mut pods: Vec<PodRecord> = pods.into_values().collect();
-    pods.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    pods.sort_by(|a, b| sort_key(b).total_cmp(&sort_key(a)));
     let mut problems = problems(status);
     let totals = [pods.len(), all.len(), problems.len()].map(|n| n as u64);
     pods.truncate(MOST_PODS);
-    all.truncate(MOST_FLOWS);
+    all.truncate(MOST_TRANSFERS);
     problems.truncate(MOST_PROBLEMS);
     NodeReport {
         schema: NODE.to_owned(),
@@ -196,7 +197,7 @@ fn round(cpus: f64) -> f64 {
 }
 
 /// Sort key of a pod: harm, then caused network CPU, then used CPU time.
-fn weight(pod: &PodRecord) -> f64 {
+fn sort_key(pod: &PodRecord) -> f64 {
     pod.harm() * 1e6 + pod.caused_cpus + pod.used_cpus / 1e6
 }
 
@@ -207,7 +208,8 @@ fn name(container: &ContainerRecord) -> String {
         .unwrap_or_else(|| container.name.clone())
 }
 
-fn losses(
+/// Adds each container's lost CPU time to its pod.
+fn add_losses(
     pods: &mut BTreeMap<String, PodRecord>,
     diagnosis: Option<&DiagnosisRecord>,
     names: &HashMap<u64, String>,
@@ -222,8 +224,8 @@ fn losses(
     }
 }
 
-/// Sets the pods' reservations and returns their sum, CPUs.
-fn reservations(
+/// Adds the containers' reservations to their pods. Returns the sum, CPUs.
+fn add_reservations(
     pods: &mut BTreeMap<String, PodRecord>,
     status: &StatusReport,
     names: &HashMap<u64, String>,

@@ -110,8 +110,8 @@ fn a_node_with_thousands_of_pods_has_a_bounded_document() {
     let report = report(&Scene::new(&many).record(), &status());
     assert_eq!(report.pods.len(), MOST_PODS);
     assert_eq!(report.pods_total, 4000);
-    assert_eq!(report.flows.len(), MOST_FLOWS);
-    assert!(report.flows_total > MOST_FLOWS as u64);
+    assert_eq!(report.flows.len(), MOST_TRANSFERS);
+    assert!(report.flows_total > MOST_TRANSFERS as u64);
     let bytes = serde_json::to_vec(&report).unwrap().len();
     assert!(bytes < 256 << 10, "{bytes}");
     // Every offender and every victim is among them.

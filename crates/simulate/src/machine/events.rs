@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Event at one moment.
+/// Event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// Timer tick of all CPUs.
@@ -21,7 +21,7 @@ pub(super) enum Event {
     /// End of a window of the diagnosis.
     Window,
     /// End of the warm-up.
-    Begin,
+    WarmUpDone,
 }
 
 /// Events ordered by time; events of one moment in the order in which they were added.
@@ -32,7 +32,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub fn at(&mut self, time_ns: u64, event: Event) {
+    /// Adds an event.
+    pub fn push_at(&mut self, time_ns: u64, event: Event) {
         self.added += 1;
         self.heap.push(Reverse((time_ns, self.added, event)));
     }

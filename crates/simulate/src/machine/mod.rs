@@ -180,15 +180,15 @@ impl<'a> Machine<'a> {
     }
 
     fn start(&mut self) {
-        self.events.at(self.tick_ns, Event::Tick);
-        self.events.at(WINDOW_NS, Event::Window);
+        self.events.push_at(self.tick_ns, Event::Tick);
+        self.events.push_at(WINDOW_NS, Event::Window);
         if self.lender.lends() {
-            self.events.at(STEP_NS, Event::Step);
+            self.events.push_at(STEP_NS, Event::Step);
         }
         for thread in 0..self.threads.len() {
             let at = self.threads[thread].first_wake_ns(&mut self.random);
             self.threads[thread].next_run(&mut self.random);
-            self.events.at(at, Event::Wake { thread });
+            self.events.push_at(at, Event::Wake { thread });
         }
     }
 
@@ -196,7 +196,7 @@ impl<'a> Machine<'a> {
     pub fn run(mut self, duration_ns: u64, go_on: &dyn Fn() -> bool) -> Option<Counts> {
         let begin = WARM_UP.as_nanos() as u64;
         // The windows of the diagnosis begin with the accounts.
-        self.events.at(begin, Event::Begin);
+        self.events.push_at(begin, Event::WarmUpDone);
         self.run_until(begin + duration_ns, go_on)
             .then(|| self.finish())
     }
@@ -225,15 +225,15 @@ impl<'a> Machine<'a> {
             Event::Slack { group } => self.slack(group),
             Event::Step => {
                 self.step();
-                self.events.at(self.now_ns + STEP_NS, Event::Step);
+                self.events.push_at(self.now_ns + STEP_NS, Event::Step);
             }
             Event::Window => {
                 self.update_all();
                 self.accounts
                     .end_window(self.now_ns, |tenant| &self.allowed[tenant]);
-                self.events.at(self.now_ns + WINDOW_NS, Event::Window);
+                self.events.push_at(self.now_ns + WINDOW_NS, Event::Window);
             }
-            Event::Begin => {
+            Event::WarmUpDone => {
                 self.update_all();
                 self.accounts.begin(self.now_ns);
             }

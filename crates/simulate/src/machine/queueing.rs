@@ -173,7 +173,7 @@ impl Machine<'_> {
             return;
         }
         if let Some(end) = bandwidth.start(self.now_ns) {
-            self.events.at(end, Event::Period { group });
+            self.events.push_at(end, Event::Period { group });
         }
         one.runtime_ns += bandwidth.take(one.runtime_ns);
     }
@@ -186,7 +186,7 @@ impl Machine<'_> {
             let (returned_ns, slack) = bandwidth.return_runtime(one.runtime_ns, self.now_ns);
             one.runtime_ns -= returned_ns;
             if let Some(at) = slack {
-                self.events.at(at, Event::Slack { group });
+                self.events.push_at(at, Event::Slack { group });
             }
         }
     }
@@ -256,7 +256,7 @@ impl Machine<'_> {
             return;
         };
         if let Some(next) = bandwidth.refill(self.now_ns) {
-            self.events.at(next, Event::Period { group });
+            self.events.push_at(next, Event::Period { group });
             self.distribute(group);
         }
     }

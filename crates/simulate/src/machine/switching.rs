@@ -46,7 +46,7 @@ impl Machine<'_> {
 
     /// Handles the timer tick: clocks, weights, balancing.
     pub(super) fn tick(&mut self) {
-        self.events.at(self.now_ns + self.tick_ns, Event::Tick);
+        self.events.push_at(self.now_ns + self.tick_ns, Event::Tick);
         let mut crowded = false;
         for cpu in 0..self.cpus.len() {
             if let Some(thread) = self.cpus[cpu].current {
@@ -139,7 +139,7 @@ impl Machine<'_> {
         }
         if let Some(left) = one.left_ns {
             self.events
-                .at(now_ns + left, Event::RunDone { cpu, switches });
+                .push_at(now_ns + left, Event::RunDone { cpu, switches });
         }
         self.note(tenant, cpu);
     }
@@ -165,7 +165,8 @@ impl Machine<'_> {
             0 => self.rearm(cpu, thread),
             sleep => {
                 self.sleep(cpu, thread);
-                self.events.at(self.now_ns + sleep, Event::Wake { thread });
+                self.events
+                    .push_at(self.now_ns + sleep, Event::Wake { thread });
             }
         }
     }
@@ -190,7 +191,7 @@ impl Machine<'_> {
         if let Some(left) = self.threads[thread].left_ns {
             let switches = self.cpus[cpu].switches;
             self.events
-                .at(self.now_ns + left, Event::RunDone { cpu, switches });
+                .push_at(self.now_ns + left, Event::RunDone { cpu, switches });
         }
     }
 
