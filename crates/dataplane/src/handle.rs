@@ -6,11 +6,11 @@ use cofferdam_netstack::ConnectionId;
 const GROUP_SHIFT: u32 = 20;
 const CORE_SHIFT: u32 = 27;
 
-/// Connections of one core, at most, by the number of bits for them.
+/// Largest number of connections of one core, by the number of bits for them in a name.
 pub(crate) const MOST_CONNECTIONS: u32 = 1 << GROUP_SHIFT;
 
 /// Name of a connection that was opened on `core`, in flow group `group`.
-pub(crate) fn of(core: u8, group: u8, connection: ConnectionId) -> u64 {
+pub(crate) fn encode(core: u8, group: u8, connection: ConnectionId) -> u64 {
     connection.to_bits() | u64::from(core) << CORE_SHIFT | u64::from(group) << GROUP_SHIFT
 }
 
@@ -37,12 +37,12 @@ mod tests {
     #[test]
     fn a_handle_names_core_group_and_connection() {
         let id = ConnectionId::from_bits(0xdead_beef_000f_fff7);
-        let handle = of(31, 127, id);
+        let handle = encode(31, 127, id);
         assert_eq!(
             (core(handle), group(handle), connection(handle)),
             (31, 127, id)
         );
-        let handle = of(0, 5, id);
+        let handle = encode(0, 5, id);
         assert_eq!(
             (core(handle), group(handle), connection(handle)),
             (0, 5, id)

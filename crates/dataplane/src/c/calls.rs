@@ -1,4 +1,5 @@
-//! Calls of an application to its dataplane.
+//! C functions by which an application uses its dataplane: addresses, connections, datagrams, kept
+//! data and timers.
 
 use super::{cofferdam_address, cofferdam_session, from_handle, to_handle};
 use crate::session::BoundAddress;
@@ -16,9 +17,9 @@ pub unsafe extern "C" fn cofferdam_listen(
     backlog: u32,
 ) -> u64 {
     // SAFETY: as the caller guarantees.
-    let (own, local) = unsafe { (&mut *session, *local) };
+    let (application, local) = unsafe { (&mut *session, *local) };
     match local.get() {
-        Some(local) => own.session.listen(local, backlog).0 + 1,
+        Some(local) => application.session.listen(local, backlog).0 + 1,
         None => 0,
     }
 }
@@ -33,9 +34,9 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
     local: *const cofferdam_address,
 ) -> u64 {
     // SAFETY: as the caller guarantees.
-    let (own, local) = unsafe { (&mut *session, *local) };
+    let (application, local) = unsafe { (&mut *session, *local) };
     match local.get() {
-        Some(local) => own.session.udp_bind(local).0 + 1,
+        Some(local) => application.session.udp_bind(local).0 + 1,
         None => 0,
     }
 }
@@ -47,8 +48,10 @@ pub unsafe extern "C" fn cofferdam_udp_bind(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_unbind(session: *mut cofferdam_session, bound: u64) {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    own.session.unbind(BoundAddress(bound.wrapping_sub(1)));
+    let application = unsafe { &mut *session };
+    application
+        .session
+        .unbind(BoundAddress(bound.wrapping_sub(1)));
 }
 
 /// Opens a connection to `peer`. The handler `connected` or `dead` reports the outcome. Returns its
@@ -62,9 +65,9 @@ pub unsafe extern "C" fn cofferdam_dial(
     peer: *const cofferdam_address,
 ) -> u64 {
     // SAFETY: as the caller guarantees.
-    let (own, peer) = unsafe { (&mut *session, *peer) };
+    let (application, peer) = unsafe { (&mut *session, *peer) };
     peer.get()
-        .map_or(0, |peer| to_handle(own.session.connect(peer)))
+        .map_or(0, |peer| to_handle(application.session.connect(peer)))
 }
 
 /// Copies `len` bytes and sends them. Bytes beyond the peer's window are queued. Returns the number
@@ -85,8 +88,8 @@ pub unsafe extern "C" fn cofferdam_send(
     }
     // SAFETY: as the caller guarantees; received data, which may be sent back, lies in other memory
     // than the session's.
-    let (own, data) = unsafe { (&mut *session, std::slice::from_raw_parts(data, len)) };
-    own.session.send(from_handle(connection), data)
+    let (application, data) = unsafe { (&mut *session, std::slice::from_raw_parts(data, len)) };
+    application.session.send(from_handle(connection), data)
 }
 
 /// Returns memory for `len` bytes (at most 16384), to be sent without a copy by
@@ -98,15 +101,15 @@ pub unsafe extern "C" fn cofferdam_send(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_reserve(session: *mut cofferdam_session, len: usize) -> *mut u8 {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    if let Some(old) = own.reserved.take() {
-        own.session.give_back(old);
+    let application = unsafe { &mut *session };
+    if let Some(old) = application.reserved.take() {
+        application.session.give_back(old);
     }
-    let Some(buffer) = own.session.buffer(len) else {
+    let Some(buffer) = application.session.buffer(len) else {
         return std::ptr::null_mut();
     };
-    let buffer = own.reserved.insert(buffer);
-    own.session.bytes_mut(buffer).as_mut_ptr()
+    let buffer = application.reserved.insert(buffer);
+    application.session.bytes_mut(buffer).as_mut_ptr()
 }
 
 /// Sends the memory of `cofferdam_reserve`, all of it. Returns false if the connection has ended,
@@ -120,11 +123,13 @@ pub unsafe extern "C" fn cofferdam_send_reserved(
     connection: u64,
 ) -> bool {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    let Some(buffer) = own.reserved.take() else {
+    let application = unsafe { &mut *session };
+    let Some(buffer) = application.reserved.take() else {
         return false;
     };
-    own.session.send_buffer(from_handle(connection), buffer)
+    application
+        .session
+        .send_buffer(from_handle(connection), buffer)
 }
 
 /// Number of bytes of a connection that are queued or unacknowledged.
@@ -137,8 +142,8 @@ pub unsafe extern "C" fn cofferdam_unsent(
     connection: u64,
 ) -> usize {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    own.session.unsent_bytes(from_handle(connection))
+    let application = unsafe { &mut *session };
+    application.session.unsent_bytes(from_handle(connection))
 }
 
 /// Sends one datagram from `bound`. Returns false if all memory is in use, or the address is not
@@ -155,7 +160,7 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
     len: usize,
 ) -> bool {
     // SAFETY: as the caller guarantees; a null `data` is allowed with no bytes.
-    let (own, peer, data) = unsafe {
+    let (application, peer, data) = unsafe {
         let data = if len == 0 {
             &[]
         } else {
@@ -165,7 +170,7 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
     };
     let bound = BoundAddress(bound.wrapping_sub(1));
     peer.get()
-        .is_some_and(|peer| own.session.send_datagram(bound, peer, data))
+        .is_some_and(|peer| application.session.send_datagram(bound, peer, data))
 }
 
 /// Keeps the data of the running handler after it returns. Returns a name for
@@ -176,15 +181,15 @@ pub unsafe extern "C" fn cofferdam_send_datagram(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    let Some(data) = own.current.take() else {
+    let application = unsafe { &mut *session };
+    let Some(data) = application.current.take() else {
         return 0;
     };
-    let place = own.free.pop().unwrap_or_else(|| {
-        own.kept.push(None);
-        own.kept.len() as u32 - 1
+    let place = application.free.pop().unwrap_or_else(|| {
+        application.kept.push(None);
+        application.kept.len() as u32 - 1
     });
-    if let Some(entry) = own.kept.get_mut(place as usize) {
+    if let Some(entry) = application.kept.get_mut(place as usize) {
         *entry = Some(data);
     }
     place + 1
@@ -197,15 +202,15 @@ pub unsafe extern "C" fn cofferdam_keep(session: *mut cofferdam_session) -> u32 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cofferdam_recv_done(session: *mut cofferdam_session, kept: u32) {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
+    let application = unsafe { &mut *session };
     let place = kept.wrapping_sub(1);
-    if own
+    if application
         .kept
         .get_mut(place as usize)
         .and_then(Option::take)
         .is_some()
     {
-        own.free.push(place);
+        application.free.push(place);
     }
 }
 
@@ -256,6 +261,8 @@ pub unsafe extern "C" fn cofferdam_timer(
     cookie: u64,
 ) {
     // SAFETY: as the caller guarantees.
-    let own = unsafe { &mut *session };
-    own.session.timer(Duration::from_nanos(delay_ns), cookie);
+    let application = unsafe { &mut *session };
+    application
+        .session
+        .timer(Duration::from_nanos(delay_ns), cookie);
 }

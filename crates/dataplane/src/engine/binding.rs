@@ -66,14 +66,14 @@ impl<P: Port> Engine<P> {
     /// Releases an address, if it belongs to the application. Returns the number of places that
     /// were looked at.
     pub(super) fn unbind(&mut self, now: Time, place: u8, client: u8, index: u64) -> u32 {
-        let Some(bound) = self.bounds.take(index, place) else {
+        let Some(bound) = self.bounds.remove_owned(index, place) else {
             return 0;
         };
         let mut looked_through = 0;
         let transport = match bound.kind {
             BindingKind::Listener(listener) => {
                 looked_through += self.bounds.count();
-                if !self.bounds.has(listener) {
+                if !self.bounds.has_listener(listener) {
                     looked_through += self.stack.unlisten(now, listener);
                 }
                 Transport::Tcp

@@ -10,8 +10,7 @@ pub(super) struct BoundAddress {
     pub domain: u8,
     pub cookie: u64,
     pub kind: BindingKind,
-    /// Index of the application in the configuration. The next fields are the address and its
-    /// sharing.
+    /// Index of the application in the configuration.
     pub client: u8,
     pub local: SocketAddr,
     pub sharing: Sharing,
@@ -27,8 +26,8 @@ pub(super) enum BindingKind {
 /// Table of the addresses of all applications on one core.
 pub(super) struct Bounds {
     all: Vec<Option<BoundAddress>>,
-    /// Number of the address whose session got the last connection of a group.
-    turn: usize,
+    /// Number of the address whose session got the last connection to a shared listener.
+    last_served: usize,
 }
 
 impl Bounds {
@@ -36,7 +35,7 @@ impl Bounds {
     pub fn new(count: u32) -> Bounds {
         Bounds {
             all: (0..count).map(|_| None).collect(),
-            turn: 0,
+            last_served: 0,
         }
     }
 
@@ -54,13 +53,14 @@ impl Bounds {
     }
 
     /// Whether a session uses this listener.
-    pub fn has(&self, listener: ListenerId) -> bool {
+    pub fn has_listener(&self, listener: ListenerId) -> bool {
         let kind = BindingKind::Listener(listener);
         self.all.iter().flatten().any(|bound| bound.kind == kind)
     }
 
     /// Session that gets the next connection of a listener: the one of address `index`, unless the
-    /// listener is shared.
+    /// listener is shared. The sessions of a shared listener take turns; a standby gets one only if
+    /// all sessions are standbys.
     pub fn next(&mut self, index: u64, listener: ListenerId) -> Option<BoundAddress> {
         let kind = BindingKind::Listener(listener);
         let first = self.get(index).filter(|bound| bound.kind == kind);
@@ -69,11 +69,11 @@ impl Bounds {
         }
         let count = self.all.len();
         let mut standby = None;
-        for place in (1..=count).map(|n| (self.turn + n) % count) {
+        for place in (1..=count).map(|n| (self.last_served + n) % count) {
             let bound = self.all.get(place).copied().flatten();
             match bound.filter(|bound| bound.kind == kind) {
                 Some(bound) if !bound.sharing.is_standby => {
-                    self.turn = place;
+                    self.last_served = place;
                     return Some(bound);
                 }
                 Some(bound) => standby = standby.or(Some(bound)),
@@ -89,7 +89,7 @@ impl Bounds {
     }
 
     /// Address with this number, if it belongs to that application.
-    pub fn of(&self, index: u64, domain: u8) -> Option<BoundAddress> {
+    pub fn get_owned(&self, index: u64, domain: u8) -> Option<BoundAddress> {
         self.get(index).filter(|bound| bound.domain == domain)
     }
 
@@ -107,8 +107,8 @@ impl Bounds {
     }
 
     /// Removes the address with this number, if it belongs to that application.
-    pub fn take(&mut self, index: u64, domain: u8) -> Option<BoundAddress> {
-        let bound = self.of(index, domain)?;
+    pub fn remove_owned(&mut self, index: u64, domain: u8) -> Option<BoundAddress> {
+        let bound = self.get_owned(index, domain)?;
         self.all.get_mut(index as usize)?.take();
         Some(bound)
     }

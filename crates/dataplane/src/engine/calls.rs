@@ -25,7 +25,8 @@ pub(super) struct PendingConnect {
 }
 
 impl<P: Port> Engine<P> {
-    /// Executes the applications' calls. Returns their number.
+    /// Executes the applications' calls, and continues the clean-up of applications that have
+    /// ended. Returns the number of calls and of clean-ups that still reset connections.
     pub(super) fn take_calls(&mut self, now: Time) -> usize {
         let (mut done, mut cleaned_up) = (0, 0);
         for place in 0..MOST_APPLICATIONS as u8 {
@@ -40,7 +41,7 @@ impl<P: Port> Engine<P> {
             }
             if !domain.is_leaving() || !self.clean_up(now, place, &mut domain) {
                 cleaned_up += usize::from(domain.is_leaving() && domain.account.connections() > 0);
-                self.domains.put(domain);
+                self.domains.insert(domain);
             } else {
                 self.cores.hub().retire(domain);
             }
@@ -139,7 +140,7 @@ impl<P: Port> Engine<P> {
                 self.resume(now, place, domain, pending_connect);
             }
             Call::Accept { handle, cookie } => {
-                let Some(connection) = self.own(place, handle)? else {
+                let Some(connection) = self.find_own(place, handle)? else {
                     domain.deliver(Condition::Dead {
                         cookie,
                         handle,
@@ -172,7 +173,7 @@ impl<P: Port> Engine<P> {
                 }
             }
             Call::Reject { handle } => {
-                if let Some(connection) = self.own(place, handle)?
+                if let Some(connection) = self.find_own(place, handle)?
                     && self.stack.reject(now, connection).is_ok()
                 {
                     self.forget(domain, connection);
@@ -202,27 +203,27 @@ impl<P: Port> Engine<P> {
             }
             // These calls may follow an end that the application has not read yet.
             Call::Shutdown { handle } => {
-                if let Some(connection) = self.own(place, handle)? {
+                if let Some(connection) = self.find_own(place, handle)? {
                     let _ = self.stack.shutdown(now, connection);
                 }
             }
             Call::Close { handle } => {
-                if let Some(connection) = self.own(place, handle)? {
+                if let Some(connection) = self.find_own(place, handle)? {
                     let _ = self.stack.close(now, connection);
                 }
             }
             Call::Abort { handle } => {
-                if let Some(connection) = self.own(place, handle)? {
+                if let Some(connection) = self.find_own(place, handle)? {
                     let _ = self.stack.abort(now, connection);
                 }
             }
             Call::Options { handle, options } => {
-                if let Some(connection) = self.own(place, handle)? {
+                if let Some(connection) = self.find_own(place, handle)? {
                     let _ = self.stack.set_options(now, connection, options);
                 }
             }
             Call::Info { handle } => {
-                let connection = self.own(place, handle)?;
+                let connection = self.find_own(place, handle)?;
                 self.report(domain, connection);
             }
             Call::UdpSend {
@@ -255,8 +256,13 @@ impl<P: Port> Engine<P> {
         Ok(())
     }
 
-    /// Connection with this handle; `None` if it has ended.
-    pub(super) fn own(&mut self, place: u8, handle: u64) -> Result<Option<ConnectionId>, Offence> {
+    /// Connection of the application in `place` with this handle; `None` if it has ended. A
+    /// connection of another application is an offence.
+    pub(super) fn find_own(
+        &mut self,
+        place: u8,
+        handle: u64,
+    ) -> Result<Option<ConnectionId>, Offence> {
         let found = self.local(handle);
         let owner = found.and_then(|connection| self.owners.get_mut(connection));
         match owner {
@@ -269,7 +275,7 @@ impl<P: Port> Engine<P> {
         }
     }
 
-    /// Connection of this core's stack with this name.
+    /// Connection of this core's stack with this name, opened here or moved here from another core.
     pub(super) fn local(&self, handle: u64) -> Option<ConnectionId> {
         let connection = handle::connection(handle);
         if handle::core(handle) == self.cores.id() && self.owners.has(connection, handle) {
@@ -284,7 +290,7 @@ impl<P: Port> Engine<P> {
     /// Name of a connection that this core's stack has just opened.
     pub(super) fn name(&self, connection: ConnectionId) -> u64 {
         let group = self.stack.group_of(connection).unwrap_or_default();
-        handle::of(self.cores.id(), group, connection)
+        handle::encode(self.cores.id(), group, connection)
     }
 
     pub(super) fn forget(&mut self, domain: &mut Domain, connection: ConnectionId) {

@@ -270,7 +270,7 @@ impl Domain {
                 (into, 0)
             }
         };
-        self.inbox.hold(place.0.0, what)?;
+        self.inbox.insert(place.0.0, what)?;
         let frame_bytes = u64::from(memory.frame_bytes());
         Some((place.0, u64::from(place.0.0) * frame_bytes + place.1 as u64))
     }

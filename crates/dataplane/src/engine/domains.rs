@@ -1,10 +1,10 @@
-//! Attached applications by place.
+//! One core's table of the attached applications.
 
 use super::domain::Domain;
 use crate::tuning::MOST_APPLICATIONS;
 
-/// Table of the applications. An application is taken out while the loop works for it, because that
-/// needs the rest of the engine too.
+/// Attached applications by place. The loop takes an application out while it works for it, because
+/// that needs the rest of the engine too.
 pub(crate) struct Domains(Vec<Option<Box<Domain>>>);
 
 impl Domains {
@@ -13,7 +13,7 @@ impl Domains {
     }
 
     /// Puts an application into its place. Returns false if there is no such place.
-    pub fn put(&mut self, domain: Box<Domain>) -> bool {
+    pub fn insert(&mut self, domain: Box<Domain>) -> bool {
         let place = self.0.get_mut(usize::from(domain.seat().place));
         place.map(|place| *place = Some(domain)).is_some()
     }
@@ -31,13 +31,13 @@ impl Domains {
     }
 
     /// Application in a place, if its generation is this one.
-    pub fn of(&self, place: u8, generation: u8) -> Option<&Domain> {
+    pub fn get_generation(&self, place: u8, generation: u8) -> Option<&Domain> {
         let domain = self.0.get(usize::from(place))?.as_deref()?;
         (domain.seat().generation == generation).then_some(domain)
     }
 
     /// Application in a place, if its generation is this one.
-    pub fn of_mut(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
+    pub fn get_generation_mut(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
         self.get_mut(place)
             .filter(|domain| domain.seat().generation == generation)
     }

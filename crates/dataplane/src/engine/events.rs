@@ -117,7 +117,7 @@ impl<P: Port> Engine<P> {
                 // The place may have another owner by now.
                 let is_same = |b: &BoundAddress| b.kind == BindingKind::Udp(udp);
                 let bound = self.bounds.get(cookie).filter(is_same);
-                if let Some(domain) = self.domains.of_mut(place, generation) {
+                if let Some(domain) = self.domains.get_generation_mut(place, generation) {
                     domain.account.end_datagram();
                     domain.deliver(Condition::UdpSent {
                         cookie: bound.map_or(0, |b| b.cookie),
@@ -128,7 +128,7 @@ impl<P: Port> Engine<P> {
             }
             Event::Timer { cookie, .. } => {
                 let (place, generation, cookie) = unmark(cookie);
-                if let Some(domain) = self.domains.of_mut(place, generation) {
+                if let Some(domain) = self.domains.get_generation_mut(place, generation) {
                     domain.deliver(Condition::Timer { cookie });
                     self.pools.timers.give(domain.client());
                 }

@@ -1,4 +1,4 @@
-//! Received frames that an application has.
+//! Inbox of an application: the received frames that it may read and has not returned.
 
 use crate::tuning::turns::RESUME_PART;
 
@@ -10,10 +10,10 @@ pub(crate) enum FrameContent {
     Datagram { handle: u64 },
 }
 
-/// Frames of one application's inbox, and the ones that it has.
+/// Content and number of the frames in one application's inbox.
 pub(super) struct InboxFrames {
     /// Content of each frame.
-    holdings: Vec<FrameContent>,
+    contents: Vec<FrameContent>,
     count: u32,
     most: u32,
     was_full: bool,
@@ -23,7 +23,7 @@ impl InboxFrames {
     /// An inbox of `frames` frames, of which the application may have `most`.
     pub fn new(frames: u32, most: u32) -> InboxFrames {
         InboxFrames {
-            holdings: vec![FrameContent::Nothing; frames as usize],
+            contents: vec![FrameContent::Nothing; frames as usize],
             count: 0,
             most,
             was_full: false,
@@ -37,7 +37,7 @@ impl InboxFrames {
 
     /// Number of frames of the inbox.
     pub fn frames(&self) -> u32 {
-        self.holdings.len() as u32
+        self.contents.len() as u32
     }
 
     /// Whether the application has all the frames that it may.
@@ -46,8 +46,8 @@ impl InboxFrames {
     }
 
     /// Gives the application a frame; `None` if the inbox has no such frame.
-    pub fn hold(&mut self, frame: u32, what: FrameContent) -> Option<()> {
-        *self.holdings.get_mut(frame as usize)? = what;
+    pub fn insert(&mut self, frame: u32, content: FrameContent) -> Option<()> {
+        *self.contents.get_mut(frame as usize)? = content;
         self.count += 1;
         Some(())
     }
@@ -55,7 +55,7 @@ impl InboxFrames {
     /// Takes a frame from the application. Returns its content; `Nothing` if the application did
     /// not have it.
     pub fn release(&mut self, frame: u32) -> FrameContent {
-        let Some(place) = self.holdings.get_mut(frame as usize) else {
+        let Some(place) = self.contents.get_mut(frame as usize) else {
             return FrameContent::Nothing;
         };
         let content = std::mem::replace(place, FrameContent::Nothing);
@@ -69,7 +69,8 @@ impl InboxFrames {
         self.is_full() && !std::mem::replace(&mut self.was_full, true)
     }
 
-    /// Whether a reader that was full has released enough frames to get more.
+    /// Whether a reader that was full has released enough frames to get more. True only once, until
+    /// it is full again.
     pub fn has_room_again(&mut self) -> bool {
         let has = self.was_full && self.count <= self.most / RESUME_PART.1 * RESUME_PART.0;
         self.was_full &= !has;

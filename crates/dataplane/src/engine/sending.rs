@@ -24,7 +24,7 @@ impl<P: Port> Engine<P> {
         if len == 0 || domain.range(offset, len).is_none() {
             return Err(Offence::Memory);
         }
-        let Some(connection) = self.own(place, handle)? else {
+        let Some(connection) = self.find_own(place, handle)? else {
             return Ok(());
         };
         let chunk = Chunk {
@@ -74,7 +74,7 @@ impl<P: Port> Engine<P> {
         if domain.range(offset, len).is_none() {
             return Err(Offence::Memory);
         }
-        let bound = self.bounds.of(handle, place);
+        let bound = self.bounds.get_owned(handle, place);
         let cookie = bound.map_or(0, |b| b.cookie);
         let given_up = Condition::UdpSent { cookie, token };
         let Some(BoundAddress {

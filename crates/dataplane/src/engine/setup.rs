@@ -232,6 +232,6 @@ impl<P: Port> Engine<P> {
     }
 
     pub(super) fn attach(&mut self, domain: Box<Domain>) {
-        self.tally.attached += u64::from(self.domains.put(domain));
+        self.tally.attached += u64::from(self.domains.insert(domain));
     }
 }

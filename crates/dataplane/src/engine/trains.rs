@@ -155,7 +155,7 @@ impl<P: Port> Engine<P> {
             let bytes = self.memory.bytes(frame).get(from..)?;
             return Some(bytes.get(..chunk.len as usize)?.as_ptr());
         };
-        let domain = self.domains.of(owner, generation)?;
+        let domain = self.domains.get_generation(owner, generation)?;
         domain.range(u64::from(chunk.offset), chunk.len)
     }
 }

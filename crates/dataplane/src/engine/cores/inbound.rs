@@ -99,7 +99,7 @@ impl<P: Port> Engine<P> {
                 domain.terminate(offence);
             }
         }
-        self.domains.put(domain);
+        self.domains.insert(domain);
     }
 
     /// Releases received data of a connection, which opens its window on any core.

@@ -137,7 +137,7 @@ impl<P: Port> Engine<P> {
         domain.account.open(owner.ranges);
         let client = domain.client();
         self.pools.connections.force(client);
-        let own_name = handle::of(self.cores.id(), handle::group(owner.handle), connection);
+        let own_name = handle::encode(self.cores.id(), handle::group(owner.handle), connection);
         if own_name != owner.handle {
             self.cores.add_guest(owner.handle, connection);
         }
@@ -165,7 +165,7 @@ impl<P: Port> Engine<P> {
     /// Application with this generation that is not being cleaned up.
     fn domain_of(&mut self, place: u8, generation: u8) -> Option<&mut Domain> {
         self.domains
-            .of_mut(place, generation)
+            .get_generation_mut(place, generation)
             .filter(|domain| !domain.is_leaving())
     }
 }
