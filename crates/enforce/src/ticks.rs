@@ -1,4 +1,4 @@
-//! Parts of each CPU's time by kind, from `/proc/stat`.
+//! Part of each CPU's time in chosen columns of `/proc/stat`, such as idle or stolen time.
 
 use cofferdam_host::TICKS_PER_S;
 use cofferdam_host::parse::cpu_ticks;
@@ -15,16 +15,17 @@ pub(crate) struct TickParts {
 
 impl TickParts {
     /// Creates a counter of `fields`, columns of a CPU's line from 0.
-    pub fn of(fields: &'static [usize]) -> TickParts {
+    pub fn new(fields: &'static [usize]) -> TickParts {
         TickParts {
             fields,
             by_cpu: HashMap::new(),
         }
     }
 
-    /// Part (0..=1) of each CPU's time since the last call, `length` ago; only of CPUs that were
-    /// listed then. `stat` is the text of `/proc/stat`.
-    pub fn take(&mut self, stat: &str, length: Duration) -> BTreeMap<u32, f64> {
+    /// Part (0..=1) of each CPU's time since the last call, `length` ago. A CPU that `/proc/stat`
+    /// did not list then, or lists without one of the columns, is missing. `stat` is the text of
+    /// `/proc/stat`.
+    pub fn update(&mut self, stat: &str, length: Duration) -> BTreeMap<u32, f64> {
         let seconds = length.as_secs_f64().max(1e-3);
         let parts = cpu_ticks(stat).filter_map(|(CpuId(cpu), ticks)| {
             let fields = self.fields.iter().map(|field| ticks.get(*field).copied());

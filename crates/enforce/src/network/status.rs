@@ -29,7 +29,7 @@ enum MeansStatus {
 impl NetworkEnforcer {
     /// State of a container's network enforcement.
     pub fn status(&self, cgroup: CgroupId) -> Option<NetworkEnforcement> {
-        let (member, account) = self.one(cgroup)?;
+        let (member, account) = self.find_enforced(cgroup)?;
         if let Some(lead) = self.pods.reported_by(cgroup) {
             return Some(enforced_with_pod(lead));
         }
@@ -52,8 +52,8 @@ impl NetworkEnforcer {
         self.means.ingress.attached()
     }
 
-    /// The container, or the pod that it is enforced with.
-    fn one(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
+    /// Enforced container, or the pod that it is enforced with, and its account.
+    fn find_enforced(&self, cgroup: CgroupId) -> Option<(&Member, &Account)> {
         let cgroup = self.pods.enforced_as(cgroup);
         self.members.get(&cgroup).zip(self.policy.account(cgroup))
     }
@@ -61,7 +61,7 @@ impl NetworkEnforcer {
     /// Needed means of a container that are not in force, and the uncompensated time that it is
     /// charged for others.
     pub fn degraded(&self, cgroup: CgroupId) -> Vec<Degradation> {
-        let Some((member, account)) = self.one(cgroup) else {
+        let Some((member, account)) = self.find_enforced(cgroup) else {
             return Vec::new();
         };
         if self.pods.reported_by(cgroup).is_some() {

@@ -22,7 +22,7 @@ impl Default for StolenTime {
     fn default() -> StolenTime {
         StolenTime {
             updated_at: None,
-            ticks: TickParts::of(STEAL),
+            ticks: TickParts::new(STEAL),
             parts: BTreeMap::new(),
         }
     }
@@ -41,7 +41,7 @@ impl StolenTime {
             return;
         };
         self.updated_at = Some(now);
-        self.parts = self.ticks.take(&text, passed.unwrap_or_default());
+        self.parts = self.ticks.update(&text, passed.unwrap_or_default());
     }
 
     /// Stolen part of the time of `cpus`, thousandths.

@@ -94,7 +94,7 @@ impl Scene<'_> {
     }
 
     /// CPUs of the owners below `directory`.
-    fn below(&self, directory: &Path) -> Cpus {
+    fn owner_cpus_below(&self, directory: &Path) -> Cpus {
         let after = self.owners.range(directory.to_owned()..);
         let inside = after.take_while(|(path, _)| path.starts_with(directory));
         let below = inside.filter(|(path, _)| path.as_path() != directory);
@@ -113,7 +113,7 @@ impl Scene<'_> {
         let Ok(base) = self.tree.base(directory) else {
             return;
         };
-        let below = self.below(directory);
+        let below = self.owner_cpus_below(directory);
         let is_owner = self.owners.contains_key(directory);
         let mut lent = if is_owner {
             Cpus::new()
@@ -162,7 +162,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Part of a container that is in no other one; `None` if it stays as it is.
+    /// Part of a container that is in no other one; `None` if it stays as it is. Records a conflict
+    /// if its list has only CPUs of owners.
     fn part_of(
         &self,
         directory: &Path,

@@ -14,7 +14,7 @@ pub(super) struct IdleTicks(TickParts);
 
 impl Default for IdleTicks {
     fn default() -> IdleTicks {
-        IdleTicks(TickParts::of(IDLE))
+        IdleTicks(TickParts::new(IDLE))
     }
 }
 
@@ -28,7 +28,7 @@ impl IdleTicks {
     fn take(&mut self, text: &str, length: Duration) -> IdleParts {
         IdleParts {
             length,
-            by_cpu: self.0.take(text, length),
+            by_cpu: self.0.update(text, length),
         }
     }
 }

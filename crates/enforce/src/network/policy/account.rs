@@ -182,7 +182,7 @@ impl Account {
         self.packets.learn(own, row, &now, &self.quota, length);
         self.streams = self.are_streams(row) && !own.is_flooded();
         // No limit can reduce the cost of dropping: as a debt it would only grow.
-        let anywhere = (now.corrected_anywhere() - self.packets.dropping()).max(0.0);
+        let anywhere = (now.corrected_anywhere() - self.packets.dropping_cpus()).max(0.0);
         self.quota.update(anywhere, length, rules.debt_bound);
         let share = contest.map(|contest| contest.share);
         if let Some(Contest { cpu, share, .. }) = contest {
@@ -436,7 +436,7 @@ impl Account {
         let of_quota = self.matters_to_quota(self.rates.caused());
         self.exceeded_weight |= of_quota || self.exceeding_for >= tuning::BEYOND_WEIGHT;
         // A NAPI thread only receives; sending causes softirq work with it and without.
-        let receives = self.packets.sends() < tuning::SENDER_PART;
+        let receives = self.packets.sent_part() < tuning::SENDER_PART;
         // Streams arrive in large merged segments. For a NAPI thread they are split again, and pass
         // a ring of 256 pieces. A weight is enough for them while it can still be lowered.
         let has_rest = self.exhausted_for < tuning::EXHAUSTED;

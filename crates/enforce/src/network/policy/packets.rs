@@ -1,4 +1,4 @@
-//! Cost of a packet.
+//! Costs of a container's received and sent packets, learned from each interval.
 
 use super::facts::ContainerFacts;
 use super::quota::Quota;
@@ -64,18 +64,18 @@ impl PacketCosts {
     }
 
     /// Network CPU spent on dropped packets, in CPUs; known only under a quota.
-    pub fn dropping(&self) -> f64 {
+    pub fn dropping_cpus(&self) -> f64 {
         self.dropping_cpus
     }
 
     /// Whether traffic flows both ways, however unevenly.
-    pub fn are_answered(&self) -> bool {
+    pub fn has_traffic_both_ways(&self) -> bool {
         let (rx, tx) = (self.rx.packets, self.tx.packets);
         rx.min(tx) * MOST_PER_ANSWER >= rx.max(tx)
     }
 
     /// Part (0..=1) of its network CPU that is for sent packets.
-    pub fn sends(&self) -> f64 {
+    pub fn sent_part(&self) -> f64 {
         self.tx.ns / (self.rx.ns + self.tx.ns).max(1.0)
     }
 }
@@ -95,7 +95,8 @@ impl PacketCost {
         self.packets = self.packets * keep + packets;
     }
 
-    /// Cost per packet, nanoseconds, clamped to 100 ns..1 ms.
+    /// Cost per packet, nanoseconds, clamped to 100 ns..1 ms; 1 µs while less than one packet is
+    /// remembered.
     pub fn ns_per_packet(&self) -> f64 {
         if self.packets < 1.0 {
             return 1_000.0;
@@ -167,12 +168,12 @@ mod tests {
                 let (rates, quota) = (Rates::default(), Quota::default());
                 costs.learn(&facts(), Some(&row), &rates, &quota, STEP);
             }
-            costs.are_answered()
+            costs.has_traffic_both_ways()
         };
         assert!(!answered(0) && !answered(1));
         assert!(answered(7));
         assert!(
-            PacketCosts::default().are_answered(),
+            PacketCosts::default().has_traffic_both_ways(),
             "there is nothing to answer"
         );
     }

@@ -53,7 +53,7 @@ impl Account {
                 saves_up: self.quota.saves_up().unwrap_or_default().max(burst),
             },
             received: may_rx,
-            sent: may_tx && (self.packets.sends() > tuning::SENDS_PART || own.limiting.sent),
+            sent: may_tx && (self.packets.sent_part() > tuning::SENDS_PART || own.limiting.sent),
             large: are_large(row),
             // Without a NAPI thread the last place to drop is the container's own interface, unless
             // its other end is on a host that forwards.
@@ -67,7 +67,7 @@ impl Account {
     ///
     /// [`counted`]: crate::network::policy::quota::Quota::counted
     fn budget(&self, rules: &Rules, own: &ContainerFacts, share: Option<f64>) -> Option<f64> {
-        let of_quota = self.quota.budget(&self.rates, self.packets.dropping());
+        let of_quota = self.quota.budget(&self.rates, self.packets.dropping_cpus());
         let of_share = share.map(|share| {
             let counted = self.quota.counted(&self.rates);
             let scale = counted / self.rates.at_others_cost().max(1e-6);
@@ -87,7 +87,7 @@ impl Account {
         let devices = &self.container.interfaces;
         let sees_both = devices.iter().all(|device| device.host_ifindex.is_some());
         let tells = sees_both && !devices.is_empty();
-        are_full(row) && (!tells || self.packets.are_answered())
+        are_full(row) && (!tells || self.packets.has_traffic_both_ways())
     }
 
     /// CPUs by which its packets may exceed their budget because its weight alone compensates that:
