@@ -1,4 +1,4 @@
-//! Client of a running agent.
+//! Client of a running agent, over the agent's control socket.
 
 use crate::wire::{
     Answer, ChangeResult, LONGEST_ANSWER_BYTES, ReloadResult, Request, StopResult, VERSION,
@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(35);
 pub struct Client {
     path: PathBuf,
     stream: Option<BufReader<UnixStream>>,
-    last: Option<Duration>,
+    /// Uptime of the agent at the last snapshot.
+    last_uptime: Option<Duration>,
 }
 
 /// Failure of a request.
@@ -58,7 +59,7 @@ impl Client {
         let mut client = Client {
             path: path.to_owned(),
             stream: None,
-            last: None,
+            last_uptime: None,
         };
         client.reconnect()?;
         Ok(client)
@@ -89,7 +90,7 @@ impl Client {
 
     /// Reads the state of the agent.
     pub fn status(&mut self) -> Result<StatusReport, ClientError> {
-        let document: serde_json::Value = self.ask(&Request::Status)?;
+        let document: serde_json::Value = self.request(&Request::Status)?;
         cofferdam_records::check(&document, STATUS).map_err(|e| self.connection_error(&e))?;
         serde_json::from_value(document).map_err(|e| self.connection_error(&e))
     }
@@ -108,7 +109,7 @@ impl Client {
 
     fn read_snapshot(&mut self, estimates: bool) -> Result<Snapshot, ClientError> {
         let request = Request::Snapshot {
-            gone_after: self.last,
+            gone_after: self.last_uptime,
             estimates,
         };
         let line = self.answer(&request)?;
@@ -118,31 +119,33 @@ impl Client {
         let snapshot = wire
             .into_snapshot()
             .map_err(|e| self.connection_error(&e))?;
-        self.last = Some(snapshot.uptime);
+        self.last_uptime = Some(snapshot.uptime);
         Ok(snapshot)
     }
 
     /// Makes the agent read its configuration again.
     pub fn reload(&mut self) -> Result<ReloadResult, ClientError> {
-        self.ask(&Request::Reload)
+        self.request(&Request::Reload)
     }
 
     /// Sets a rule before those of the file, or clears one.
     pub fn change(&mut self, request: &Request) -> Result<ChangeResult, ClientError> {
-        self.ask(request)
+        self.request(request)
     }
 
     /// Makes the agent revert its changes and end.
     pub fn stop(&mut self) -> Result<StopResult, ClientError> {
-        self.ask(&Request::Stop)
+        self.request(&Request::Stop)
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
+    /// Sends `request` and returns the parsed answer.
+    fn request<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         let line = self.answer(request)?;
         self.read(&line)
     }
 
-    /// Sends `request` and returns the line of the answer.
+    /// Sends `request` and returns the line of the answer. Connects again, once, if the agent has
+    /// closed the connection.
     fn answer(&mut self, request: &Request) -> Result<Vec<u8>, ClientError> {
         // The agent closes connections that are silent for long.
         let line = match self.exchange(request) {

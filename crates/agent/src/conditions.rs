@@ -66,18 +66,19 @@ impl Conditions {
                 continue;
             };
             let total_ns = network.returned_ns;
-            let one = self.returned.entry(container.cgroup);
+            let returned = self.returned.entry(container.cgroup);
             // Earlier returns belong to earlier payments.
-            let one = one.or_insert(ReturnedTime {
+            let returned = returned.or_insert(ReturnedTime {
                 total_ns,
                 open_ns: 0,
             });
-            one.open_ns += total_ns.saturating_sub(one.total_ns);
-            one.total_ns = total_ns;
+            returned.open_ns += total_ns.saturating_sub(returned.total_ns);
+            returned.total_ns = total_ns;
         }
     }
 
-    /// Records what containers paid for others in `interval`, which ends at `now`.
+    /// Records what containers paid for others in `interval`, which ends at `now`, without the time
+    /// that enforcement has returned.
     pub fn record_payments(&mut self, interval: &Interval, now: Instant) {
         let returned = &mut self.returned;
         let rows = interval.containers.iter().map(|entry| {
@@ -110,12 +111,12 @@ impl Conditions {
     pub fn now(&self) -> Vec<Condition> {
         let mut all = Vec::new();
         for (name, averages) in [(PAYS, &self.pays), (LOSES, &self.loses)] {
-            all.extend(averages.0.values().filter_map(|one| {
+            all.extend(averages.0.values().filter_map(|average| {
                 Some(Condition {
-                    container: one.container.clone(),
+                    container: average.container.clone(),
                     name,
-                    cpus: one.cpus,
-                    since: one.since?,
+                    cpus: average.cpus,
+                    since: average.since?,
                 })
             }));
         }
@@ -142,24 +143,24 @@ impl Averages {
         let weight = (seconds / AVERAGED.as_secs_f64()).min(1.0);
         let begin = now.checked_sub(length).unwrap_or(now);
         // A container that is missing from the interval has ended, or paid nothing.
-        for one in self.0.values_mut() {
-            one.cpus *= 1.0 - weight;
+        for average in self.0.values_mut() {
+            average.cpus *= 1.0 - weight;
         }
         for (container, ns) in rows.filter(|(_, ns)| *ns > 0.0) {
-            let one = self.0.entry(container.cgroup).or_insert_with(|| Average {
+            let average = self.0.entry(container.cgroup).or_insert_with(|| Average {
                 container: container.clone(),
                 cpus: 0.0,
                 since: None,
             });
-            one.cpus += weight * ns / 1e9 / seconds;
+            average.cpus += weight * ns / 1e9 / seconds;
         }
-        self.0.retain(|_, one| {
-            if one.cpus >= SUFFERS_CPUS {
-                one.since.get_or_insert(begin);
-            } else if one.cpus < SUFFERS_CPUS * ENDS_BELOW {
-                one.since = None;
+        self.0.retain(|_, average| {
+            if average.cpus >= SUFFERS_CPUS {
+                average.since.get_or_insert(begin);
+            } else if average.cpus < SUFFERS_CPUS * ENDS_BELOW {
+                average.since = None;
             }
-            one.cpus > SUFFERS_CPUS / 1000.0
+            average.cpus > SUFFERS_CPUS / 1000.0
         });
     }
 }

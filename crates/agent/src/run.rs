@@ -99,7 +99,7 @@ pub fn run(config: Option<&Path>) -> Result<EndCause, AgentError> {
     let rules = loaded.config.rules.len();
     let path = source.path.clone();
     let assigner = Assigner::new(HostFs::host(), Vec::new());
-    let openers: (OpenEffects, OpenDiagnosis) = (opener(), Box::new(losses::open));
+    let openers: (OpenEffects, OpenDiagnosis) = (effects_opener(), Box::new(losses::open));
     let mut control = Control::start(accountant, openers, assigner, (source, loaded), signals)?;
     control.record_unreverted(not_reverted);
     let view = Arc::new(Mutex::new(Arc::new(control.view())));
@@ -152,8 +152,8 @@ pub fn run(config: Option<&Path>) -> Result<EndCause, AgentError> {
     }
 }
 
-/// Opens the enforcement of this host.
-fn opener() -> OpenEffects {
+/// Returns the function that opens the enforcement of this host.
+fn effects_opener() -> OpenEffects {
     Box::new(|config: &Config| match HostEffects::open(config) {
         Ok(effects) => Ok(Box::new(effects) as Box<dyn Effects>),
         Err(why) => Err(Degradation {

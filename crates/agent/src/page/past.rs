@@ -1,4 +1,4 @@
-//! Agent's history as the past of its page.
+//! Past of the agent's page, read from the agent's history.
 
 use cofferdam_history::{Frame, Reader};
 use cofferdam_records::accounting::AccountingRecord;

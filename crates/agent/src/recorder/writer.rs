@@ -1,4 +1,4 @@
-//! Thread that writes frames.
+//! Thread that writes frames to the history. After a failure it pauses, then opens the store again.
 
 use super::{Counts, FrameCut, Settings, Store};
 use cofferdam_history::{AppendError, Frame, OpenError, set_aside, sum_of_losses};
@@ -11,8 +11,8 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Time until the next attempt after a failure.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// Pause between a failure and the next attempt.
+const RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// Number of frames after which the size is read again.
 const USAGE_FRAMES: u64 = 10;
 
@@ -21,7 +21,7 @@ pub(super) struct Writer {
     published: Arc<Mutex<Store>>,
     counts: Arc<Counts>,
     store: Option<cofferdam_history::Store>,
-    try_again: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Frames since the size was last read.
     frames_since_usage: u64,
 }
@@ -33,16 +33,17 @@ impl Writer {
             published,
             counts,
             store: None,
-            try_again: None,
+            retry_at: None,
             frames_since_usage: 0,
         }
     }
 
-    /// Writes frames until the control loop drops the channel.
+    /// Writes frames until the control loop drops the channel. Frames that arrive before the next
+    /// attempt after a failure are dropped, and counted as such.
     pub fn run(mut self, cuts: &Receiver<FrameCut>) {
         self.open();
         while let Ok(cut) = cuts.recv() {
-            let waits = self.try_again.is_some_and(|at| Instant::now() < at);
+            let waits = self.retry_at.is_some_and(|at| Instant::now() < at);
             if self.store.is_none() && !waits {
                 self.open();
             }
@@ -133,7 +134,7 @@ impl Writer {
     }
 
     fn clear_error(&mut self) {
-        self.try_again = None;
+        self.retry_at = None;
         let mut published = self
             .published
             .lock()
@@ -154,7 +155,7 @@ impl Writer {
     }
 
     fn publish_error(&mut self, why: &str) {
-        self.try_again = Some(Instant::now() + TRY_AGAIN);
+        self.retry_at = Some(Instant::now() + RETRY_PAUSE);
         let mut published = self
             .published
             .lock()
