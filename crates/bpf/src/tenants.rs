@@ -15,7 +15,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Largest number of tenants that one [`TenantPrograms`] watches in its life. Rows are not reused.
+/// Largest number of tenants that one [`TenantPrograms`] watches in its life. Rows are not reused,
+/// and at most 64 tenants fit the maps at a time.
 const ROWS: u32 = 256;
 /// Tracepoints without which the programs cannot count.
 const TRACEPOINTS: [&str; 2] = ["rss_stat", "block_rq_complete"];

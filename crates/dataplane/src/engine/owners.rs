@@ -21,7 +21,7 @@ pub(super) struct Owner {
     progress_ms: u32,
     /// The peer that opened the connection; `None` if the application did.
     peer: Option<PeerBucket>,
-    /// Place of the application.
+    /// Place of the application in the core's table of attached applications.
     pub domain: u8,
 }
 
@@ -95,7 +95,8 @@ impl Owners {
         }
     }
 
-    /// The bucket in which a peer's connections to an application are counted.
+    /// Bucket in which a peer's connections to an application are counted. `client` is the index of
+    /// the application in the configuration.
     pub fn bucket_of(&self, client: u8, peer: std::net::IpAddr) -> PeerBucket {
         self.peers.bucket(client, peer)
     }
