@@ -9,6 +9,9 @@
 
 possible=$(cat /sys/devices/system/cpu/possible)
 ip() { /bin/ip "$@"; }
+# Ends the processes that a file lists. 0 is a process of another namespace, and `kill 0` would end
+# this step.
+end_processes() { for end in $(grep -vx 0 "$1"); do kill -9 "$end" 2>/dev/null; done; }
 
 # The folders in which the containers' cgroups are.
 hierarchies() {
@@ -17,6 +20,15 @@ hierarchies() {
     hybrid) echo /sys/fs/cgroup/unified /sys/fs/cgroup/cpu /sys/fs/cgroup/cpuacct $v1_cpuset ;;
     v1) echo /sys/fs/cgroup/unified /sys/fs/cgroup/cpu,cpuacct $v1_cpuset ;;
     esac
+}
+
+# Mounts controllers of cgroup v1. The kernel keeps the hierarchy of the last layout for some time
+# after it is unmounted, and some kernels have no v1 cpuset.
+mount_v1() { # CONTROLLERS
+    at=/sys/fs/cgroup/$1
+    mkdir "$at"
+    await 120 "mount -t cgroup -o $1 $1 $at 2>/tmp/mount.log || ! grep -q busy /tmp/mount.log"
+    mountpoint -q "$at" || { rmdir "$at"; return 1; }
 }
 
 lay_out() {
@@ -29,18 +41,16 @@ lay_out() {
     mount -t tmpfs cgroups /sys/fs/cgroup
     mkdir /sys/fs/cgroup/unified
     mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
-    mkdir /sys/fs/cgroup/cpuset
-    if mount -t cgroup -o cpuset cpuset /sys/fs/cgroup/cpuset 2>/dev/null; then
+    if mount_v1 cpuset; then
         v1_cpuset=/sys/fs/cgroup/cpuset cpusets=$v1_cpuset
     else
-        rmdir /sys/fs/cgroup/cpuset
         cpusets=/sys/fs/cgroup/unified
         echo +cpuset >$cpusets/cgroup.subtree_control
     fi
     [ $layout = v1 ] && joined=cpu,cpuacct || joined='cpu cpuacct'
     for controllers in $joined; do
-        mkdir /sys/fs/cgroup/$controllers
-        mount -t cgroup -o $controllers $controllers /sys/fs/cgroup/$controllers
+        mount_v1 $controllers
+        report "undo, $layout: $controllers is mounted" $? "$(cat /tmp/mount.log)" || return
     done
 }
 
@@ -86,7 +96,7 @@ join() { # NAME COMMAND...
 remove_containers() { # NAME...
     for removed in "$@"; do
         for directory in $(hierarchies); do
-            kill -9 $(cat "$directory/tenants/$removed/cgroup.procs") 2>/dev/null
+            end_processes "$directory/tenants/$removed/cgroup.procs"
         done
         ip link del "host-$removed"; ip netns del "$removed"
         for directory in $(hierarchies); do
@@ -154,14 +164,14 @@ follows() {
 }
 
 for name in a b c; do
-    kill -9 $(cat /sys/fs/cgroup/tenants/$name/cgroup.procs) 2>/dev/null
+    end_processes /sys/fs/cgroup/tenants/$name/cgroup.procs
     ip link del host-$name; ip netns del $name
     await 10 "rmdir /sys/fs/cgroup/tenants/$name 2>/dev/null"
 done
 layout=v2 v1_cpuset=
 remove_layout
 for layout in v2 hybrid v1; do
-    lay_out
+    lay_out || { remove_layout; continue; }
     container o 3 "$possible"
     # May use any CPU: before Linux 6.2 a thread loses its own affinity whenever a cpuset changes.
     join o sh -c 'while :; do :; done'
