@@ -116,7 +116,7 @@ fn sockets_identify_the_packets_in_the_hosts_network() {
     };
     let text = page(&document(&host, &reading(), SystemTime::UNIX_EPOCH), None);
     assert!(
-        text.contains("what its TCP and UDP sockets receive"),
+        text.contains("packets that its TCP and UDP sockets receive"),
         "{text}"
     );
 }
