@@ -124,9 +124,11 @@ proptest! {
         }
         let demand = f64::from(threads) * neighbours as f64;
         let all_cpus = f64::from(2 * cores * smt);
-        // An owner between the two thresholds keeps what it leaves idle: too little to be lent.
+        // An owner that uses most of its promise lends nothing: neither the rest of a CPU, nor a
+        // CPU for which it has no thread.
         let used = cpus(&alone, 0) / (f64::from(reserved) / 1000.0);
-        let lends = sleep_ns == 0 || used <= 1.0 - LEAVES;
+        let fills_its_cpus = sleep_ns == 0 && own >= reserved.div_ceil(1000);
+        let lends = fills_its_cpus || used <= 1.0 - LEAVES;
         if policy == Policy::StrictLending && demand >= all_cpus && lends {
             prop_assert!(
                 outcome.utilisation() >= LENDING_USED,
