@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(once.matches(NOT_RUN).count(), LANES.len() - 1);
         assert!(once.contains(&row));
         let later = row.replace("passed", "failed");
-        let twice = merged(&once, &[later.clone()]).unwrap();
+        let twice = merged(&once, std::slice::from_ref(&later)).unwrap();
         assert!(twice.contains(&later) && !twice.contains(&row));
         assert_eq!(merged(&twice, &[]).unwrap(), twice);
         assert!(merged("", &["fuzz,passed\n".to_owned()]).is_err());
