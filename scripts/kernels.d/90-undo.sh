@@ -28,7 +28,7 @@ mount_v1() { # CONTROLLERS
     at=/sys/fs/cgroup/$1
     mkdir "$at"
     await 120 "mount -t cgroup -o $1 $1 $at 2>/tmp/mount.log || ! grep -q busy /tmp/mount.log"
-    mountpoint -q "$at" || { rmdir "$at"; return 1; }
+    grep -q " $at " /proc/mounts || { rmdir "$at"; return 1; }
 }
 
 lay_out() {
