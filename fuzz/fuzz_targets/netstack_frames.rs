@@ -87,6 +87,7 @@ impl Run {
         // Small tables: each input makes a stack, and fills them.
         config.limits = Limits {
             connections: 8,
+            spare_connections: 2,
             time_wait: 4,
             half_open: 4,
             chunks: 64,

@@ -16,6 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     // Small tables: each input makes a stack.
     config.limits = Limits {
         connections: 1,
+        spare_connections: 2,
         time_wait: 1,
         half_open: 0,
         chunks: 16,
