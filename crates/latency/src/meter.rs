@@ -32,7 +32,7 @@ pub struct Meter {
 const UNSEEN: Duration = Duration::from_secs(2);
 /// Such a time for a packet in a queue, which may be a shaped one.
 const UNSEEN_QUEUED: Duration = Duration::from_secs(20);
-/// Time between two looks of [`Meter::tend`].
+/// Time between two looks of [`Meter::maintain`].
 const TEND_EVERY: Duration = Duration::from_millis(250);
 /// Number of buckets in one look: some 0.1 ms.
 const TEND_BUCKETS: u32 = 4096;

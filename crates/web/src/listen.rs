@@ -151,7 +151,7 @@ fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Writes `text` to a new file that only its owner can read, and replaces an older one. A reader
-/// sees the complete text or no file: it is written as [`unfinished`] and renamed.
+/// sees the complete text or no file: it is written at [`unfinished_path`] and renamed.
 pub(crate) fn write_secret(path: &Path, text: &str) -> io::Result<CreatedFile> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => {
