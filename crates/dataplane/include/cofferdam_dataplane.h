@@ -82,7 +82,8 @@ const char *cofferdam_error(void);
 struct cofferdam_session *cofferdam_attach(const char *socket, const char *name,
 	const struct cofferdam_handlers *handlers, void *user);
 
-/* Detaches from the dataplane. Connections are reset and kept data is released. Null is ignored. */
+/* Detaches from the dataplane. Connections are reset, and buffers that `cofferdam_keep` retained
+ * are released. Null is ignored. */
 void cofferdam_detach(struct cofferdam_session *session);
 
 /* Handles all pending events. Waits for the first one at most `wait_ns` nanoseconds (0: not at
