@@ -25,7 +25,7 @@ static int serve(int argc, char **argv)
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	if (bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 8))
 		fail("listen");
-		/* A probe that only checks whether the port is open sends nothing. */
+	/* A probe that only checks whether the port is open sends nothing. */
 	for (;;) {
 		fd = accept(listener, NULL, NULL);
 		if (fd < 0)
