@@ -17,6 +17,28 @@ const EXCHANGES: usize = 100;
 /// Ports that connections are opened from.
 const PORTS: u32 = 16_384;
 
+/// Accepts the connections of an echo server, and sends back the data that it has received.
+fn echo(server: &mut MappedChannel) {
+    for condition in read_conditions(server) {
+        match condition {
+            Condition::Knock { handle, .. } => {
+                make_calls(server, [Call::Accept { handle, cookie: 0 }]);
+            }
+            Condition::Recv {
+                handle, frame, len, ..
+            } => {
+                let answer = Call::Send {
+                    handle,
+                    offset: 0,
+                    len,
+                };
+                make_calls(server, [Call::RecvDone { frame }, answer]);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The 99th percentile.
 pub(super) fn p99(mut turns: Vec<u32>) -> u32 {
     turns.sort_unstable();
@@ -75,24 +97,7 @@ impl Scene {
     fn turn(&mut self) {
         turns(&mut self.peer, 1);
         turns(&mut self.engine, 1);
-        for condition in read_conditions(&mut self.server) {
-            match condition {
-                Condition::Knock { handle, .. } => {
-                    make_calls(&mut self.server, [Call::Accept { handle, cookie: 0 }]);
-                }
-                Condition::Recv {
-                    handle, frame, len, ..
-                } => {
-                    let answer = Call::Send {
-                        handle,
-                        offset: 0,
-                        len,
-                    };
-                    make_calls(&mut self.server, [Call::RecvDone { frame }, answer]);
-                }
-                _ => {}
-            }
-        }
+        echo(&mut self.server);
     }
 
     /// Sends a request. Returns the number of turns until the answer.
@@ -186,8 +191,8 @@ fn a_watched_bell_costs_no_turn_and_no_ring() {
     let mut scene = Scene::new(64);
     let baseline = scene.p99(|_| ());
     let life = Arc::new(Life::default());
-    let made = (scene.engine.maker()).make(1, "hostile", Rights::all(), life.clone());
-    let (domains, outside) = made.expect("a place");
+    let shared = (scene.engine.maker()).make(1, "hostile", Rights::all(), life.clone());
+    let (domains, outside) = shared.expect("a place");
     let is_accused = Arc::new(AtomicBool::new(false));
     let accuse = is_accused.clone();
     let started = domains[0].start_bell(move || accuse.store(true, Ordering::Relaxed));
@@ -288,24 +293,7 @@ impl Lending {
                 make_calls(&mut self.deaf, [Call::Accept { handle, cookie: 0 }]);
             }
         }
-        for condition in read_conditions(&mut self.echo) {
-            match condition {
-                Condition::Knock { handle, .. } => {
-                    make_calls(&mut self.echo, [Call::Accept { handle, cookie: 0 }]);
-                }
-                Condition::Recv {
-                    handle, frame, len, ..
-                } => {
-                    let answer = Call::Send {
-                        handle,
-                        offset: 0,
-                        len,
-                    };
-                    make_calls(&mut self.echo, [Call::RecvDone { frame }, answer]);
-                }
-                _ => {}
-            }
-        }
+        echo(&mut self.echo);
         let mut received = 0;
         while let Some(event) = self.session.next_event() {
             match event {
