@@ -2,6 +2,7 @@ mod fake;
 mod histories;
 mod hosts;
 mod introduced;
+mod named;
 mod nested;
 
 use super::*;
@@ -29,6 +30,10 @@ fn by_path<'a>(inventory: &'a Inventory, path: &str) -> Option<&'a Arc<Container
     inventory
         .containers()
         .find(|c| c.cgroup_path == Path::new(path))
+}
+
+fn selectors(texts: &[&str]) -> Vec<Selector> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 fn only(changes: Vec<ContainerChange>) -> ContainerChange {
@@ -548,60 +553,4 @@ fn an_event_costs_the_same_with_a_thousand_containers() {
     assert_eq!(few, many);
     assert!(many.0 < 20, "{} file operations for six events", many.0);
     assert_eq!(many.1, 1, "one visit, to the new namespace");
-}
-
-fn selectors(texts: &[&str]) -> Vec<Selector> {
-    texts.iter().map(|text| text.parse().unwrap()).collect()
-}
-
-/// The processes of the named cgroup are in the host's namespace.
-///
-/// Promise 7.
-#[test]
-fn a_named_cgroup_is_a_container() {
-    let host = FakeHost::new(false);
-    host.process("/bar1/worker", 100, HOST);
-    host.process("/other", 101, HOST);
-    let mut inventory = host.inventory();
-    assert_eq!(inventory.containers().count(), 0);
-
-    let change = only(inventory.name(&selectors(&["cgroup:/bar*", "web-*"])));
-    let ContainerChange::Added(bar) = change else {
-        panic!("{change:?}")
-    };
-    assert_eq!(bar.cgroup_path, Path::new("/bar1"));
-    assert!(bar.host_network);
-    assert_eq!(bar.descendants, [host.id("/bar1/worker")]);
-    assert!(inventory.name(&selectors(&["cgroup:/bar*"])).is_empty());
-
-    // Another one is made later, and discovered with its first process.
-    host.process("/bar2", 102, HOST);
-    assert!(inventory.handle(&created(&host, "/bar2")).is_empty());
-    let change = only(inventory.handle(&seen(&host, "/bar2", HOST, 102)));
-    assert!(matches!(change, ContainerChange::Added(_)), "{change:?}");
-
-    // The rule of one is removed.
-    let changes = inventory.name(&selectors(&["cgroup:/bar2"]));
-    assert!(matches!(only(changes), ContainerChange::Removed(c) if c.cgroup == bar.cgroup));
-    assert_eq!(inventory.name(&[]).len(), 1);
-    assert_eq!(inventory.containers().count(), 0);
-}
-
-/// A double star names no cgroup either.
-///
-/// Promise 7.
-#[test]
-fn a_name_splits_no_container_of_a_runtime() {
-    let host = FakeHost::new(false);
-    let path = format!("/machine.slice/libpod-{}.scope", hex_id(1));
-    host.process(&format!("{path}/container"), 100, 7);
-    host.process("/bar", 101, HOST);
-    let mut inventory = host.inventory();
-    let named = format!("cgroup:{path}/container");
-    assert!(
-        inventory
-            .name(&selectors(&[&named, "cgroup:/**"]))
-            .is_empty()
-    );
-    assert_eq!(inventory.containers().count(), 1);
 }

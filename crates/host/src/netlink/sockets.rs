@@ -41,7 +41,7 @@ impl SockDiag {
     /// Opens it in the calling thread's network namespace, where it stays.
     ///
     /// # Errors
-    /// Those of socket(2) and bind(2).
+    /// The errors of socket(2) and bind(2).
     pub fn open() -> io::Result<SockDiag> {
         Rtnetlink::open_protocol(NETLINK_SOCK_DIAG).map(SockDiag)
     }
@@ -50,7 +50,8 @@ impl SockDiag {
     /// lacks has none.
     ///
     /// # Errors
-    /// Those of the kernel's answer, and `Unsupported` if it has sock_diag for neither protocol.
+    /// The errors of the kernel's answer, and `Unsupported` if it has sock_diag for neither
+    /// protocol.
     pub fn sockets(&mut self) -> io::Result<Vec<InetSocket>> {
         let mut found = Vec::new();
         let mut answered = false;
@@ -83,7 +84,7 @@ impl SockDiag {
     /// however many there are.
     ///
     /// # Errors
-    /// Those of the kernel's answer.
+    /// The errors of the kernel's answer.
     pub fn owner_of_tcp(
         &mut self,
         local: SocketAddr,
