@@ -30,6 +30,7 @@ const SCHEMAS: &str = "docs/src/reference";
 const BEGIN: &str = "<!-- table: ";
 const BEGIN_PARAMETERS: &str = "<!-- parameters: ";
 const BEGIN_SCHEMA: &str = "<!-- schema: ";
+const BEGINS: [&str; 3] = [BEGIN, BEGIN_PARAMETERS, BEGIN_SCHEMA];
 const END: &str = "<!-- end of table -->";
 
 /// Renders the tables of every document; `--check` fails instead if one is not up to date.
@@ -67,7 +68,7 @@ pub fn figures(arguments: &[String]) -> Result<()> {
         .collect();
     if !stale.is_empty() {
         bail!(
-            "tables differ from {DATA}: {}; run: cargo xtask figures",
+            "tables differ from their data: {}; run: cargo xtask figures",
             stale.join(", ")
         );
     }
@@ -82,9 +83,7 @@ pub fn without_tables(text: &str) -> String {
     let mut is_table = false;
     let mut plain = String::with_capacity(text.len());
     for line in text.lines() {
-        is_table |= [BEGIN, BEGIN_PARAMETERS, BEGIN_SCHEMA]
-            .iter()
-            .any(|begin| line.starts_with(begin));
+        is_table |= BEGINS.iter().any(|begin| line.starts_with(begin));
         if !is_table {
             plain.push_str(line);
         }
