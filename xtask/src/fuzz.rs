@@ -71,8 +71,9 @@ pub fn compiles() -> Command {
 fn run(folder: &Path, name: &str, seconds: u32) -> Result<Command> {
     let corpus = folder.join("corpus").join(name);
     let found = folder.join("artifacts").join(name);
-    for made in [&corpus, &found] {
-        std::fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+    for folder in [&corpus, &found] {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let program = folder.join("target").join(TARGET).join("debug").join(name);
     let mut command = Command::new(program);

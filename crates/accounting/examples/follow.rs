@@ -28,9 +28,9 @@ fn main() {
     let (mut spent, mut delays) = (Duration::ZERO, Vec::new());
     let begin = Instant::now();
     for second in 1..=10 {
-        let made = FakeContainer::new("newcomer");
+        let container = FakeContainer::new("newcomer");
         let (from, before) = (Instant::now(), cpu());
-        let id = CgroupId(made.id());
+        let id = CgroupId(container.id());
         while !accountant
             .containers()
             .iter()
@@ -42,7 +42,7 @@ fn main() {
             assert!(from.elapsed() < Duration::from_secs(5), "never seen");
         }
         delays.push(from.elapsed());
-        drop(made);
+        drop(container);
         let until = begin + Duration::from_secs(second);
         accountant.follow(until, None).expect("follows");
         accountant.snapshot().expect("reads");

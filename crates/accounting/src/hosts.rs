@@ -83,7 +83,7 @@ impl HostCgroups {
         }
     }
 
-    /// Whether the cgroups of sockets that get packets are to be looked up.
+    /// Whether the programs must look up the cgroups of sockets that get packets.
     pub(crate) fn needs_socket_lookups(&self, now: Instant) -> bool {
         self.lookups_until.is_some_and(|until| now < until)
     }

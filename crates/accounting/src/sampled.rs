@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) enum MarkerOwner {
     /// This process: they stay attached.
     Always(Markers),
-    /// A thread that attaches them in windows, or while everything is to be counted.
+    /// A thread attaches them in windows, or for as long as every packet must be counted.
     InWindows(Box<Sampler>),
     /// No owner, during the change between the others.
     Nothing,

@@ -67,11 +67,11 @@ struct SharedOrders {
 #[derive(Clone, Copy, Debug)]
 struct Orders {
     options: WindowOptions,
-    /// Whether everything is to be counted.
+    /// Whether every packet must be counted.
     exact: bool,
-    /// Whether a window is to begin now.
+    /// Whether a window must begin now.
     look: bool,
-    /// Whether the cgroups of receiving sockets are to be looked up.
+    /// Whether the programs must look up the cgroups of receiving sockets.
     sockets: bool,
     /// Number of notices that the reader has handled.
     taken: u64,
@@ -235,7 +235,7 @@ impl Worker {
         }
     }
 
-    /// Takes windows until everything is to be counted. Returns false if the thread has to end.
+    /// Takes windows until every packet must be counted. Returns false if the thread has to end.
     fn take_windows(&mut self) -> bool {
         let mut period_began = Instant::now();
         loop {

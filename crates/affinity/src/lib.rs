@@ -44,7 +44,7 @@ impl Affinity {
     /// This set without `cpu`.
     ///
     /// # Errors
-    /// As [`Affinity::to`].
+    /// The errors of [`Affinity::to`].
     pub fn without(mut self, cpu: CpuId) -> io::Result<Affinity> {
         self.0.unset(cpu.0 as usize)?;
         Ok(self)
@@ -61,8 +61,8 @@ impl Affinity {
     /// Binds the thread `tid`.
     ///
     /// # Errors
-    /// As [`Affinity::bind_this_thread`]; `ESRCH` when it is gone, `EPERM` when it is another
-    /// user's.
+    /// The errors of [`Affinity::bind_this_thread`]; `ESRCH` when the thread is gone, `EPERM` when
+    /// it is another user's.
     pub fn bind_thread(&self, tid: u32) -> io::Result<()> {
         Ok(sched_setaffinity(
             Pid::from_raw(tid.cast_signed()),
@@ -74,7 +74,7 @@ impl Affinity {
 /// Binds the calling thread, and the threads and processes that it starts from now on, to one CPU.
 ///
 /// # Errors
-/// As [`Affinity::bind_this_thread`].
+/// The errors of [`Affinity::bind_this_thread`].
 pub fn run_on(cpu: CpuId) -> io::Result<()> {
     Affinity::to([cpu])?.bind_this_thread()
 }

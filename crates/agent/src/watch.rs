@@ -49,7 +49,7 @@ impl Watch {
     /// Reads like [`Watch::read`] while no person looks: see [`Client::glance`].
     ///
     /// # Errors
-    /// Those of [`Watch::read`].
+    /// The errors of [`Watch::read`].
     pub fn glance(&mut self) -> Result<(StatusReport, Option<AccountingRecord>), ClientError> {
         self.read_as(Client::glance)
     }

@@ -79,7 +79,7 @@ impl RunDir {
             path: path.clone(),
             source,
         };
-        let made = !path.exists();
+        let is_new = !path.exists();
         let owner = Owner::of(&path);
         match owner {
             Some(owner) => owner.make_directories(&path).map_err(output_error)?,
@@ -118,7 +118,7 @@ impl RunDir {
                 source,
             })?;
         let dir = RunDir {
-            made,
+            made: is_new,
             owner,
             has_samples: false,
             samples,

@@ -1,6 +1,7 @@
 //! The diagnosis next to the ledger: CPU time that containers were entitled to but did not get.
 //!
-//! It is optional: a host that cannot run it still has its ledger, and the reason is reported.
+//! The diagnosis is optional: a host that cannot run it still has its ledger, and the reason is
+//! reported.
 
 use crate::exit::one_line;
 use crate::here;

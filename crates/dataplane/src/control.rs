@@ -310,10 +310,10 @@ impl Control {
             ));
         }
         let life = Arc::new(Life::default());
-        let made = self
+        let shared = self
             .maker
             .make(place, name, client.rights.clone(), life.clone());
-        let (domains, outside) = made.map_err(|e| format!("cannot attach: {e}"))?;
+        let (domains, outside) = shared.map_err(|e| format!("cannot attach: {e}"))?;
         if let (Some(first), None) = (domains.first(), self.config.guest()) {
             let (life, hub) = (life.clone(), self.hub.clone());
             let offend = move || {

@@ -35,7 +35,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Memory for data that is to be sent.
+/// Memory for data to send.
 #[derive(Debug)]
 pub struct Buffer {
     piece: Piece,

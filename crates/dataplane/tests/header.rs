@@ -222,13 +222,13 @@ fn header() -> String {
 #[test]
 fn the_header_is_that_of_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(HEADER);
-    let made = header();
+    let generated = header();
     if std::env::var_os("COFFERDAM_WRITE_HEADER").is_some() {
-        std::fs::write(&path, &made).expect("the header can be written");
+        std::fs::write(&path, &generated).expect("the header can be written");
     }
     let header = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
-        header == made,
+        header == generated,
         "{HEADER} is out of date: run \
          COFFERDAM_WRITE_HEADER=1 cargo test -p cofferdam-dataplane --test header"
     );

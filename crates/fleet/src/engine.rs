@@ -154,7 +154,7 @@ impl Engine {
     /// The `most` rows of `source` with the largest values in `column`, largest first.
     ///
     /// # Errors
-    /// Those of [`Engine::sums`].
+    /// The errors of [`Engine::sums`].
     pub fn top(&self, source: Source, column: &str, most: usize) -> Result<Rows<'_>, FleetError> {
         let by = col(column, &source.schema)?;
         let order = LexOrdering::new([PhysicalSortExpr::new_default(by).desc().nulls_last()])

@@ -100,9 +100,9 @@ impl Summary {
 impl Distribution {
     /// Makes a histogram of `values_ns`.
     pub fn histogram(values_ns: impl Iterator<Item = u64>) -> Histogram<u64> {
-        let mut made = histogram();
-        values_ns.for_each(|ns| made.saturating_record(ns));
-        made
+        let mut histogram = histogram();
+        values_ns.for_each(|ns| histogram.saturating_record(ns));
+        histogram
     }
 
     /// Returns the figures of `histogram`.

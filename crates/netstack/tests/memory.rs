@@ -130,8 +130,8 @@ fn settings(connections: u32) -> Config {
 /// Live bytes added by `make`, and its result.
 fn bytes_of<T>(make: impl FnOnce() -> T) -> (i64, T) {
     let before = LIVE_BYTES.get();
-    let made = make();
-    (LIVE_BYTES.get() - before, made)
+    let value = make();
+    (LIVE_BYTES.get() - before, value)
 }
 
 /// Promise 56.

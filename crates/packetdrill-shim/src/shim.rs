@@ -80,7 +80,7 @@ impl Shim {
     /// Repeats a call until it no longer returns `EAGAIN`, or until the clock reaches `limit`.
     ///
     /// # Errors
-    /// Those of the call; `EDEADLK` if the script's own thread would wait forever.
+    /// The errors of the call; `EDEADLK` if the script's own thread would wait forever.
     pub fn wait<T>(
         &self,
         limit: Option<Time>,

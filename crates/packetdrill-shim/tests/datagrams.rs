@@ -389,7 +389,7 @@ fn a_stream_reports_how_much_is_left_to_read() {
         assert_eq!(queue(600), (600, Some(0)));
         player.inject("FP.", 1001, 1, &[6; 10]);
         assert_eq!(queue(4), (4, Some(6)));
-        assert_eq!(queue(6), (6, Some(1)), "the end is to be read");
+        assert_eq!(queue(6), (6, Some(1)), "the end is readable");
         player.free();
     });
 }

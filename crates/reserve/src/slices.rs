@@ -11,8 +11,8 @@ use std::rc::Rc;
 /// One CPU in thousandths.
 pub(crate) const WHOLE: u32 = 1000;
 
-/// Emptiest CPUs that are tried when one is to be emptied: further ones hardly ever work, and the
-/// cost must stay bounded.
+/// Most CPUs, the emptiest first, that [`Slices::consolidate`] tries to empty. Further ones hardly
+/// ever work, and the cost must stay bounded.
 const CANDIDATES: usize = 4;
 
 #[derive(Clone, Debug, Default)]

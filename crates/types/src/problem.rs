@@ -82,8 +82,8 @@ pub struct ParseOutcome<T> {
 
 /// Finds all mistakes in TOML with a parser that stops at the first one.
 ///
-/// It parses repeatedly, each time without the previous mistake. A mistake that only follows from
-/// another (a key that is missing because it was removed) is not reported.
+/// The function parses repeatedly, each time without the previous mistake. A mistake that only
+/// follows from another (a key that is missing because it was removed) is not reported.
 pub fn parse_all<T>(
     text: &str,
     parse: impl Fn(&str) -> Result<T, (Range<usize>, String)>,

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Headers of a large packet, and how it is to be cut.
+/// Headers of a large packet, and its segment size.
 #[derive(Clone, Copy, Debug)]
 pub struct Large<'a> {
     /// Headers from Ethernet to TCP. The checksum field has the sum of the pseudo header.
@@ -65,8 +65,8 @@ impl Segmenter {
         // Protocol 0: the socket receives nothing.
         // SAFETY: makes a descriptor, touches no memory.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        let made = Errno::result(fd).map_err(io::Error::from);
-        made.map_err(os("cannot create a packet socket"))?;
+        let socket = Errno::result(fd).map_err(io::Error::from);
+        socket.map_err(os("cannot create a packet socket"))?;
         // SAFETY: the kernel has just made this descriptor for us.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)

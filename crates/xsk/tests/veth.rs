@@ -500,12 +500,12 @@ fn a_tap_device_carries_packets_both_ways() {
     let _alone = exclusive();
     time_limit(LIMIT, || {
         let server = Namespace::new("server");
-        let (made, is_made) = std::sync::mpsc::channel();
+        let (creation, is_made) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         let port = server.thread(move || {
             let mut memory = Memory::new(64, 2048).expect("memory");
             let mut tap = Tap::open("tap0", [2, 0, 0, 0, 0, 7]).expect("a tap device");
-            made.send(()).expect("the test waits");
+            creation.send(()).expect("the test waits");
             may_go.recv().expect("the test signals");
             let mut packets = [Packet {
                 frame: Frame(0),

@@ -142,7 +142,7 @@ pub fn build(
         command.arg("--").args(link(linkage));
         check(command)?;
     }
-    let made = target.join(TARGET).join("release");
+    let programs = target.join(TARGET).join("release");
     let folder = target.join("package").join(match linkage {
         Linkage::Dynamic => "dynamic",
         Linkage::Static => "static",
@@ -152,7 +152,7 @@ pub fn build(
     // The two builds share the folder in which cargo leaves the program.
     let keep = |name: &str| -> Result<PathBuf> {
         let to = folder.join(name);
-        std::fs::copy(made.join(name), &to)
+        std::fs::copy(programs.join(name), &to)
             .with_context(|| format!("cannot copy {name} to {}", to.display()))?;
         // Cargo does not strip crates that have an optimization level of their own.
         let mut strip = Command::new("strip");

@@ -66,8 +66,8 @@ fn output(program: &str, arguments: &[&str]) -> String {
 fn make_deb(folder: &Path) -> String {
     fs::create_dir_all(folder.join("built")).unwrap();
     let built = stand_in(&folder.join("built"));
-    let made = deb::make(&built, &release(), "libc6 (>= 2.34)", folder).unwrap();
-    made.to_str().unwrap().to_owned()
+    let package = deb::make(&built, &release(), "libc6 (>= 2.34)", folder).unwrap();
+    package.to_str().unwrap().to_owned()
 }
 
 /// Mode and owner of everything in the package, by path.
@@ -174,8 +174,8 @@ fn the_program_of_fleet_reports_is_a_separate_package() {
             .any(|path| path.contains("cofferdam-fleet"))
     );
     let built = stand_in(temp.path());
-    let made = deb::make_fleet(&built, &release(), "libc6 (>= 2.34)", temp.path()).unwrap();
-    let files = listed(made.to_str().unwrap());
+    let package = deb::make_fleet(&built, &release(), "libc6 (>= 2.34)", temp.path()).unwrap();
+    let files = listed(package.to_str().unwrap());
     let program = &files["./usr/libexec/cofferdam/cofferdam-fleet"];
     assert_eq!(program, &("-rwxr-xr-x".to_owned(), "root/root".to_owned()));
     assert!(files.contains_key("./usr/share/doc/cofferdam-fleet/copyright"));

@@ -41,8 +41,8 @@ fn assert_one(faults: &[String], words: &str) {
 #[test]
 fn a_promise_with_its_test_is_accepted() {
     assert_eq!(faults("# Title\n\n1. It is there.\n", TEST), [""; 0]);
-    let made = "/// Promise 1.\nfn made_by_a_macro();\n";
-    assert_eq!(faults("1. It is there.\n", made), [""; 0]);
+    let source = "/// Promise 1.\nfn made_by_a_macro();\n";
+    assert_eq!(faults("1. It is there.\n", source), [""; 0]);
 }
 
 /// Promise 80.

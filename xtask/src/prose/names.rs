@@ -70,7 +70,8 @@ const NOUNS: &[&str] = &[
 
 /// Locals that say what happened to a value, not what it is.
 const LOCALS: &[&str] = &[
-    "told", "known", "kept", "said", "held", "gone", "spoken", "untold", "meant", "beside", "those",
+    "told", "known", "kept", "said", "held", "gone", "spoken", "untold", "meant", "beside",
+    "those", "made",
 ];
 
 /// Refused names in code whose comments and strings are blank.

@@ -27,6 +27,24 @@ impl Passage {
         self.line + before.matches('\n').count()
     }
 
+    /// Byte offsets of the beginnings of its paragraphs. A heading ends one.
+    pub fn paragraphs(&self) -> Vec<usize> {
+        let mut begins = Vec::new();
+        let mut is_at_begin = true;
+        let mut at = 0;
+        for line in self.text.split_inclusive('\n') {
+            let words = line.trim();
+            if words.is_empty() || words.starts_with('#') {
+                is_at_begin = true;
+            } else if is_at_begin {
+                begins.push(at + line.len() - line.trim_start().len());
+                is_at_begin = false;
+            }
+            at += line.len();
+        }
+        begins
+    }
+
     /// Byte offsets of the beginnings of its sentences.
     pub fn sentences(&self) -> Vec<usize> {
         let mut begins = Vec::new();

@@ -51,6 +51,14 @@ const WORDS: &[(&str, &str)] = &[
     ("lets go", "reverts, releases"),
     ("kept out", "limited"),
     ("under way", "in flight, pending"),
+    // prose: allow word: a refused phrase
+    ("is to be", "must be, the verb"),
+    // prose: allow word: a refused phrase
+    ("are to be", "must be, the verb"),
+    // prose: allow word: a refused phrase
+    ("was to be", "should be, the verb"),
+    // prose: allow word: a refused phrase
+    ("were to be", "should be, the verb"),
 ];
 
 /// Sentences and words that the rules refuse.
@@ -61,13 +69,12 @@ pub fn check(passages: &[Passage]) -> Vec<Finding> {
         .collect()
 }
 
-/// Refused beginnings: of each sentence in a document, of the first in a comment.
+/// Refused beginnings: of each sentence in a document, of each paragraph in a comment.
 fn openings(passage: &Passage) -> Vec<Finding> {
-    let sentences = passage.sentences();
     let checked = match passage.place {
-        Place::Comment => sentences.get(..1).unwrap_or_default(),
-        Place::Document => &sentences[..],
-        Place::Message => &[],
+        Place::Comment => passage.paragraphs(),
+        Place::Document => passage.sentences(),
+        Place::Message => Vec::new(),
     };
     let refused = checked.iter().filter_map(|&at| {
         let sentence = passage.text.get(at..)?;

@@ -26,6 +26,8 @@ fn sentences_begin_with_a_noun_or_a_verb() {
             format!("/// {opening}\nfn f() {{}}\n"),
             format!("//! {opening}\n"),
             format!("/// \n/// {opening}\nfn f() {{}}\n"),
+            format!("/// Debt.\n///\n/// {opening}\nfn f() {{}}\n"),
+            format!("/// Debt.\n///\n/// # Errors\n/// {opening}\nfn f() {{}}\n"),
         ] {
             assert_eq!(findings("a.rs", &text).len(), 1, "{text}");
         }
@@ -65,6 +67,8 @@ fn words_of_the_dialect_are_refused_everywhere() {
         "beside",
         "rival",
         "taken back",
+        // prose: allow word: a refused phrase
+        "is to be",
     ] {
         let sentence = format!("The agent {word} a peer.");
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Connection to the container runtime. It survives restarts of the runtime and of the agent.
 //!
-//! It runs in the control loop and never blocks it: the loop waits for [`Nri::wake`], and
-//! [`Nri::take_turn`] reads and writes. Decisions about containers are in `control::runtime`.
+//! The connection runs in the control loop and never blocks it: the loop waits for [`Nri::wake`],
+//! and [`Nri::take_turn`] reads and writes. Decisions about containers are in `control::runtime`.
 
 mod waiter;
 

@@ -1,6 +1,6 @@
 //! CPU time and memory of an agent that manages many containers, by its duty.
 //!
-//! As on a real host, most containers are idle; ten of them receive 200 datagrams a second each.
+//! Most containers are idle, as on a real host; ten of them receive 200 datagrams a second each.
 //! Every round measures each duty once, in random order, with a new agent that is scraped once.
 
 use super::process::{Agent, Status};

@@ -98,10 +98,10 @@ fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
         let chance = rig.random.u64(0..2 * BETWEEN.as_micros() as u64);
         rig.pass(Duration::from_micros(chance))?;
         let pod = a_pod(CONTAINERS + i, i.is_multiple_of(STRICT_EVERY));
-        let made = container(&format!("c{}", pod.id), &pod.id, "app", SHARES);
+        let app = container(&format!("c{}", pod.id), &pod.id, "app", SHARES);
         let request = ContainerRequest {
             pod: Some(pod),
-            container: Some(made),
+            container: Some(app),
             linux_resources: None,
         };
         let begin = Instant::now();
@@ -120,15 +120,15 @@ fn one(rig: &mut Rig<'_>, round: u32) -> Result<Vec<f64>, BenchError> {
 }
 
 fn a_pod(number: u32, is_strict: bool) -> PodSandbox {
-    let mut made = pod(&number.to_string(), "bench", &format!("pod-{number}"));
-    made.labels = [("app", "bench"), ("tier", "web")]
+    let mut sandbox = pod(&number.to_string(), "bench", &format!("pod-{number}"));
+    sandbox.labels = [("app", "bench"), ("tier", "web")]
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .into();
     if is_strict {
         let asked = ("cofferdam.dev/cpu".to_owned(), "strict".to_owned());
-        made.annotations = [asked].into();
+        sandbox.annotations = [asked].into();
     }
-    made
+    sandbox
 }
 
 fn accept(listener: &UnixListener) -> io::Result<Runtime> {

@@ -183,7 +183,7 @@ fn measure_all(
     let cpus = cores::order(&online, rig.victim_cpu, rig.peer_cpu).len() as u32;
     let mut current: Option<testbed::DataplaneTestbed> = None;
     for experiment in &experiments {
-        let same = current.take_if(|made| made.link() == experiment.link());
+        let same = current.take_if(|testbed| testbed.link() == experiment.link());
         // The devices of the other link go before new ones are made.
         drop(current.take());
         let testbed = match same {

@@ -62,9 +62,9 @@ fn name(tag: &str, spec: &TenantSpec) -> String {
 
 /// Registers the removal of cgroups below `dir`, before that of `dir`.
 fn below(dir: &Path, undo: &mut UndoStack) {
-    let made = dir.to_owned();
+    let group = dir.to_owned();
     undo.push(format!("cgroups below {}", dir.display()), move || {
-        remove_below(&made)
+        remove_below(&group)
     });
 }
 

@@ -172,7 +172,7 @@ impl Guest {
     /// Waits for the end of the load.
     ///
     /// # Errors
-    /// It has not ended within `patience`.
+    /// The load has not ended within `patience`.
     pub fn await_end(&mut self, patience: Duration) -> Result<LoadFigures, BenchError> {
         let done = self.await_figures(patience)?;
         done.ok_or_else(|| late_error(self.name()))

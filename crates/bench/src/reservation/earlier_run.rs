@@ -17,7 +17,7 @@ impl EarlierRun {
     /// Loads the run in `path`, if there is one.
     ///
     /// # Errors
-    /// Its cells differ from those in `cells`.
+    /// The run's cells differ from `cells`.
     pub fn of(path: &Path, cells: &[ReservationCell]) -> Result<EarlierRun, BenchError> {
         if !path.join(MANIFEST).exists() {
             return Ok(EarlierRun::default());

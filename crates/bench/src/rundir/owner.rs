@@ -78,8 +78,8 @@ mod tests {
         let file = File::create(run.join("manifest.json")).unwrap();
         owner.take(&file).unwrap();
         for path in ["runs", "runs/one", "runs/one/manifest.json"] {
-            let made = fs::metadata(temp.path().join(path)).unwrap();
-            assert_eq!((made.uid(), made.gid()), (65_534, 65_534), "{path}");
+            let metadata = fs::metadata(temp.path().join(path)).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (65_534, 65_534), "{path}");
         }
     }
 

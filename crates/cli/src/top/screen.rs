@@ -141,7 +141,7 @@ impl Screen {
     /// Input of the user since the last call. A stop by job control happens in here.
     ///
     /// # Errors
-    /// As [`Screen::keys`].
+    /// The errors of [`Screen::keys`].
     pub fn inputs(&mut self) -> Result<Vec<Input>, Failure> {
         let mut bytes = [0; 64];
         while self.signalled.read(&mut bytes).is_ok_and(|n| n > 0) {}

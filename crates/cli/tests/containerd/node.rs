@@ -193,9 +193,9 @@ impl Node {
     /// on.
     #[track_caller]
     pub fn run(&mut self, pod: &Pod<'_>) -> RunningPod {
-        let made = self.make(pod);
-        self.cri(&["start", &made.container]);
-        made
+        let sandbox = self.make(pod);
+        self.cri(&["start", &sandbox.container]);
+        sandbox
     }
 
     /// Creates a pod with a container that does not run yet.
@@ -228,9 +228,9 @@ impl Node {
     #[track_caller]
     pub fn run_in_pod(&self, first: &RunningPod, name: &str, pod: &Pod<'_>) -> RunningPod {
         let (parent, _) = first.cgroup.rsplit_once('/').unwrap();
-        let made = self.container(&first.pod, parent, (name, name), pod);
-        self.cri(&["start", &made.container]);
-        made
+        let sandbox = self.container(&first.pod, parent, (name, name), pod);
+        self.cri(&["start", &sandbox.container]);
+        sandbox
     }
 
     #[track_caller]
@@ -319,11 +319,11 @@ fn programs() -> PathBuf {
             env!("CARGO_MANIFEST_DIR"),
             "/../../scripts/kubernetes/build"
         );
-        let made = Command::new(script).args(["containerd", "crictl"]).output();
-        let made = made.unwrap_or_else(|e| panic!("{script}: {e}"));
-        let errors = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "{script}: {errors}");
-        String::from_utf8(made.stdout).unwrap().trim().into()
+        let output = Command::new(script).args(["containerd", "crictl"]).output();
+        let output = output.unwrap_or_else(|e| panic!("{script}: {e}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{script}: {errors}");
+        String::from_utf8(output.stdout).unwrap().trim().into()
     };
     BIN.get_or_init(build).clone()
 }
@@ -344,12 +344,12 @@ echo "[{\"Config\": \"image.json\", \"RepoTags\": [\"$1\"], \
     \"Layers\": [\"layer.tar\"]}]" > manifest.json
 tar -cf image.tar manifest.json image.json layer.tar
 "#;
-    let made = Command::new("sh")
+    let output = Command::new("sh")
         .args(["-c", script, "sh", IMAGE])
         .current_dir(at)
         .output()
         .unwrap();
-    assert!(made.status.success(), "{made:?}");
+    assert!(output.status.success(), "{output:?}");
 }
 
 fn config(at: &Path) -> String {

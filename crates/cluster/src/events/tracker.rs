@@ -160,7 +160,7 @@ impl Tracker {
         condition.missed = 0;
     }
 
-    /// Events that are to be written now, new ones first, and the number that waits for another
+    /// Events of this round, new ones first, and the number that waits for another
     /// round.
     pub fn due(&mut self, now: Instant) -> (Vec<Write>, usize) {
         self.conditions

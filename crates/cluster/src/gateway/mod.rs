@@ -1,7 +1,7 @@
 //! The gateway of a node: serves the answers of the agent to clients in the cluster that have the
 //! token.
 //!
-//! It is a process of its own, because the agent has root's rights and the gateway has none: it can
+//! The gateway is a process of its own, because the agent has root's rights and it has none: it can
 //! read from the agent's socket and nothing else. One thread asks the agent and stores the
 //! documents. The other one serves them from the loop of [`cofferdam_exporter`], whose bounds apply
 //! to every client.

@@ -93,7 +93,7 @@ pub fn get(
 /// Sends `content` to `path` of `peer`.
 ///
 /// # Errors
-/// As for [`get`].
+/// The errors of [`get`].
 pub fn send(
     peer: &Peer,
     path: &str,

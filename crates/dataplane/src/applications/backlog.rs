@@ -76,7 +76,7 @@ impl Backlog {
     }
 
     /// Takes the next request, if there is memory for its answer. A connection without anything
-    /// left leaves the backlog, and is closed if it was to be.
+    /// left leaves the backlog, and is closed if its close is pending.
     pub fn next(&mut self, session: &mut Session, connection: Connection) -> Option<ReceivedData> {
         if !self.flush(session, connection) {
             return None;

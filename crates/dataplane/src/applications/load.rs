@@ -124,7 +124,7 @@ impl Load {
         self.next_request = 0;
     }
 
-    /// Whether all requests are answered, and none is to be sent.
+    /// Whether every request has been sent and answered.
     pub fn is_done(&self) -> bool {
         self.once == 0 && self.unanswered == 0
     }

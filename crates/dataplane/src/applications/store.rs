@@ -1,5 +1,5 @@
 //! A cache in memory with memcached's text protocol: get, gets, set, delete, stats, version, quit.
-//! It knows no transport, so that servers on the dataplane and on sockets share it.
+//! The store knows no transport, so that servers on the dataplane and on sockets share it.
 
 use std::collections::HashMap;
 use std::io::Write;

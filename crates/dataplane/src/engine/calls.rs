@@ -16,7 +16,7 @@ use cofferdam_xsk::Port;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A connection that is to be opened, while the search for its port continues.
+/// Pending call to open a connection, while the search for its port continues.
 pub(super) struct PendingConnect {
     remote: SocketAddr,
     cookie: u64,

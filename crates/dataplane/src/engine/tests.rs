@@ -177,8 +177,8 @@ fn a_sudden_end_frees_the_place_for_the_next() {
     let mut engine = engine(small());
     for round in 1..=100 {
         let life = Arc::new(Life::default());
-        let made = engine.maker().make(0, "short", Rights::all(), life.clone());
-        let (domains, _outside) = made.expect("a place");
+        let shared = engine.maker().make(0, "short", Rights::all(), life.clone());
+        let (domains, _outside) = shared.expect("a place");
         domains
             .into_iter()
             .for_each(|domain| engine.attach(Box::new(domain)));

@@ -87,8 +87,8 @@ impl Hostile {
 }
 
 fn attach(engine: &Engine<Pipe>, life: Arc<Life>) -> MappedChannel {
-    let made = engine.maker().make(0, "fuzz", Rights::all(), life);
-    let (domains, outside) = made.expect("memory");
+    let shared = engine.maker().make(0, "fuzz", Rights::all(), life);
+    let (domains, outside) = shared.expect("memory");
     for (core, domain) in domains.into_iter().enumerate() {
         assert!(engine.hub().order(core, Order::Attach(Box::new(domain))));
     }

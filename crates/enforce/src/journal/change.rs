@@ -193,7 +193,7 @@ impl Target {
         })
     }
 
-    /// Returns the target for a directory that is to be created at `path`.
+    /// Returns the target for a new directory at `path`.
     ///
     /// # Errors
     /// Fails if the parent directory is gone.

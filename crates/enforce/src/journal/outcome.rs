@@ -26,9 +26,9 @@ pub enum JournalError {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set {target} to {value}: {source}")]
 pub struct ChangeError {
-    /// Setting that was to be changed.
+    /// Setting that the change is about.
     pub target: String,
-    /// Value that was to be written.
+    /// Value that the journal tried to write.
     pub value: String,
     /// Cause.
     #[source]

@@ -202,16 +202,16 @@ pub fn clients_while_it_is_made() {
         let mut writer = Writer::start(&path);
         let mut clients: Vec<Child> = Vec::new();
         std::thread::scope(|scope| {
-            let made = scope.spawn(|| {
+            let writer = scope.spawn(|| {
                 writer.step("open");
                 writer.step("append 14")
             });
-            while !made.is_finished() {
+            while !writer.is_finished() {
                 if path.exists() {
                     clients.push(client(&path, MANNERS[clients.len() % 2]));
                 }
             }
-            assert_eq!(made.join().unwrap(), 14);
+            assert_eq!(writer.join().unwrap(), 14);
         });
         for mut client in clients {
             client.wait().unwrap();

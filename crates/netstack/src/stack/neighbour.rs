@@ -234,7 +234,7 @@ impl Neighbours {
         }
     }
 
-    /// Neighbour to ask about, and its Ethernet address if it is to be probed.
+    /// Neighbour to ask about, and its Ethernet address if the question is a probe.
     pub fn question(&self, slot: u32) -> (Hop, Option<MacAddress>) {
         let entry = &self.entries[slot as usize];
         (

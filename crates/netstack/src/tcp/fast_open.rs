@@ -12,13 +12,13 @@ use crate::wire::tcp::FastOpenOption;
 pub struct FastOpen {
     /// Option of our first SYN or SYN+ACK. A retransmission does not have it.
     option: Option<FastOpenOption>,
-    /// The server's cookie and segment size are to be remembered.
+    /// The SYN+ACK brings a cookie and a segment size to store.
     is_learning: bool,
     /// Our SYN had the option.
     has_asked: bool,
     /// A peer's SYN opened the connection with a cookie, and the handshake is not complete.
     is_early: bool,
-    /// The SYN+ACK of such a connection is to be sent.
+    /// The SYN+ACK of such a connection is due.
     is_answer_due: bool,
     /// Data in a SYN was accepted: ours by the peer, or the peer's by us.
     has_data: bool,
@@ -36,7 +36,7 @@ impl FastOpen {
         self.option = None;
     }
 
-    /// Whether the server's cookie and segment size are to be remembered.
+    /// Whether the SYN+ACK brings a cookie and a segment size to store.
     pub const fn is_learning(&self) -> bool {
         self.is_learning
     }
@@ -56,7 +56,7 @@ impl FastOpen {
         std::mem::take(&mut self.is_early)
     }
 
-    /// Returns whether the SYN+ACK is to be sent, and marks it as sent.
+    /// Returns whether the SYN+ACK is due, and marks it as sent.
     pub fn take_answer(&mut self) -> bool {
         std::mem::take(&mut self.is_answer_due)
     }
@@ -82,7 +82,7 @@ impl Tcb {
         self.fast_open.option = Some(option);
     }
 
-    /// Sets the option of our SYN, which may carry data. The server's answer is to be remembered.
+    /// Sets the option of our SYN, which may carry data. The stack stores the server's answer.
     pub fn ask_fast_open(&mut self, option: Option<FastOpenOption>) {
         self.fast_open.option = option;
         (self.fast_open.is_learning, self.fast_open.has_asked) = (true, option.is_some());

@@ -8,7 +8,7 @@ enum Stage {
     /// Half-open connection of a listener: there is nothing to report.
     #[default]
     HalfOpen,
-    /// Open; the `Knock` event is to be reported.
+    /// Open; the `Knock` event is pending.
     Open,
     /// The `Knock` event was reported, and the application has not answered it.
     Knocked,

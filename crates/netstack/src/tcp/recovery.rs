@@ -33,7 +33,7 @@ pub struct Recovery {
     /// Retransmitted data that was lost again, from the first byte that is still to be
     /// retransmitted.
     lost_again: (u32, u32),
-    /// The first segment is to be retransmitted now.
+    /// The retransmission of the first segment is due.
     is_first_due: bool,
     duplicates: u32,
     /// Highest sequence number sent when a recovery began (RFC 6582, `recover`).
@@ -175,7 +175,7 @@ impl Recovery {
         self.retransmits += 1;
     }
 
-    /// Whether the first segment is to be retransmitted now.
+    /// Whether the retransmission of the first segment is due.
     pub const fn is_first_due(&self) -> bool {
         self.is_first_due
     }

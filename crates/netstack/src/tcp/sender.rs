@@ -141,7 +141,7 @@ impl Sender {
         self.una != self.max
     }
 
-    /// Whether the SYN is to be sent or retransmitted.
+    /// Whether the SYN or its retransmission is due.
     pub const fn is_syn_due(&self) -> bool {
         self.next == self.iss
     }

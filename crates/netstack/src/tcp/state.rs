@@ -271,7 +271,7 @@ impl Tcb {
         self.timers.deadline()
     }
 
-    /// Whether an event is to be reported to the application.
+    /// Whether an event for the application is pending.
     pub fn has_news(&self) -> bool {
         self.notices.any() || (self.receiver.is_readable() && self.notices.is_owned())
     }

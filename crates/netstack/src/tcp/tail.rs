@@ -9,7 +9,7 @@ use super::seq;
 enum Probe {
     #[default]
     None,
-    /// A probe is to be sent now.
+    /// The probe is due.
     Due,
     /// A probe was sent, and its result is unknown.
     Sent {
@@ -46,7 +46,7 @@ impl Tail {
         self.last_segment = start;
     }
 
-    /// Whether a probe is to be sent now.
+    /// Whether the probe is due.
     pub fn is_due(&self) -> bool {
         matches!(self.probe, Probe::Due)
     }

@@ -10,10 +10,10 @@ use std::time::Duration;
 enum Persist {
     #[default]
     Off,
-    /// The window is too small to be worth a segment, and data is to be sent nevertheless (RFC
+    /// The window is too small to be worth a segment, and data is sent nevertheless (RFC
     /// 9293, 3.8.6.2.1, override).
     Override,
-    /// The window is closed, and a probe is to be sent.
+    /// The window is closed, and a probe is due.
     Due,
     /// The window is closed, and a probe was sent.
     Awaiting,
@@ -34,7 +34,7 @@ pub enum LossTimer {
 pub enum Silence {
     /// None: the silence is shorter than configured.
     Nothing,
-    /// A probe is to be sent.
+    /// A probe is due.
     Probe,
     /// The connection ends: all probes were unanswered.
     GiveUp,
@@ -90,7 +90,7 @@ pub struct Timers {
     /// Reason for the silence that a router has reported.
     silence_cause: Option<DeadReason>,
     persist: Persist,
-    /// Unanswered keepalive probes, and whether another is to be sent.
+    /// Unanswered keepalive probes, and whether another is due.
     keepalive_probes: u8,
     is_keepalive_due: bool,
 }
@@ -268,7 +268,7 @@ impl Timers {
         matches!(self.persist, Persist::Due | Persist::Awaiting)
     }
 
-    /// Whether a probe or a small segment is to be sent.
+    /// Whether a probe or a small segment is due.
     pub const fn is_probe_due(&self) -> bool {
         matches!(self.persist, Persist::Due | Persist::Override)
     }
@@ -340,7 +340,7 @@ impl Timers {
         self.is_keepalive_due
     }
 
-    /// Returns whether a keepalive probe is to be sent, and clears it.
+    /// Returns whether a keepalive probe is due, and marks it as sent.
     pub fn take_keepalive(&mut self) -> bool {
         std::mem::take(&mut self.is_keepalive_due)
     }

@@ -83,7 +83,7 @@ impl Host {
     /// of `struct epoll_event`.
     ///
     /// # Errors
-    /// As `epoll_ctl(2)`.
+    /// The errors of `epoll_ctl(2)`.
     pub fn epoll_control(
         &mut self,
         epoll: i32,

@@ -526,7 +526,7 @@ impl Host {
     /// Reads data for a pipe.
     ///
     /// # Errors
-    /// As [`Host::read`].
+    /// The errors of [`Host::read`].
     pub fn splice_read(&mut self, file: i32, most: usize) -> Result<Vec<u8>> {
         if !matches!(self.files.get(&file), Some(File::Socket(_))) {
             return Err(Errno::EINVAL);

@@ -62,7 +62,7 @@ impl Host {
     /// lacks SO_REUSEADDR or listens.
     ///
     /// # Errors
-    /// As `bind(2)`.
+    /// The errors of `bind(2)`.
     pub fn bind(&mut self, file: i32, address: SocketAddr) -> Result<()> {
         let socket = self.fresh(file, address)?;
         let is_datagrams = matches!(socket.role, Role::Datagrams(_));
@@ -90,7 +90,7 @@ impl Host {
     /// nothing.
     ///
     /// # Errors
-    /// As `listen(2)`.
+    /// The errors of `listen(2)`.
     pub fn listen(&mut self, file: i32, backlog: i32) -> Result<()> {
         let socket = self.socket_of(file)?;
         match socket.role {

@@ -189,11 +189,11 @@ fn only_its_own_file_is_changed_and_removed() {
 #[test]
 fn a_folder_goes_with_the_socket_that_made_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (made, chosen) = (folder.path().join("made"), folder.path().join("chosen"));
+    let (created, chosen) = (folder.path().join("made"), folder.path().join("chosen"));
     fs::create_dir(&chosen).unwrap();
-    drop(open(&made.join("a.sock")).unwrap());
+    drop(open(&created.join("a.sock")).unwrap());
     drop(open(&chosen.join("a.sock")).unwrap());
-    assert!(!made.exists() && chosen.exists());
+    assert!(!created.exists() && chosen.exists());
 }
 
 #[test]

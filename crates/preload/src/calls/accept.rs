@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// `accept(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: as the caller guarantees.
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, len: *mut soc
 /// `accept4(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept4(
     fd: c_int,

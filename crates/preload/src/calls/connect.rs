@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// `connect(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let Some(_inside) = Inside::enter() else {

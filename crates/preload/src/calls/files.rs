@@ -70,7 +70,7 @@ pub extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
 /// `ioctl(2)`. The C library's function is variadic; its one argument is in a register.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if request == libc::FIONREAD

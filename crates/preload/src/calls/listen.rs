@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// `bind(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let Some(_inside) = Inside::enter() else {

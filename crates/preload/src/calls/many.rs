@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// `sendmmsg(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmmsg(
     fd: c_int,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn sendmmsg(
 /// `recvmmsg(2)`. As in Linux, the timeout is checked only after each datagram.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmmsg(
     fd: c_int,

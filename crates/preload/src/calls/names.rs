@@ -11,7 +11,7 @@ use nix::errno::Errno;
 /// `getsockname(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockname(
     fd: c_int,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn getsockname(
 /// `getpeername(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getpeername(
     fd: c_int,

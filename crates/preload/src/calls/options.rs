@@ -127,7 +127,7 @@ fn info_bytes(kind: &Kind) -> Result<Vec<u8>> {
 /// `getsockopt(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getsockopt(
     fd: c_int,
@@ -244,7 +244,7 @@ fn tcp_options(sock: &Sock) -> Option<TcpOptions> {
 /// `setsockopt(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setsockopt(
     fd: c_int,

@@ -17,7 +17,7 @@ const PLAIN: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CL
 ///
 /// # Safety
 ///
-/// As for `recvmsg(2)`, except that the memory must be valid.
+/// The contract of `recvmsg(2)`, except that the memory must be valid.
 unsafe fn datagram(fd: RawFd, message: &mut msghdr, flags: c_int) -> Option<ssize_t> {
     let (_inside, found) = udp::enter(fd)?;
     // SAFETY: as the caller guarantees.
@@ -97,7 +97,7 @@ fn take_data(fd: RawFd, parts: &mut [IoSliceMut<'_>], flags: c_int) -> Option<ss
 ///
 /// # Safety
 ///
-/// As for `read(2)`, except that the memory must be valid.
+/// The contract of `read(2)`, except that the memory must be valid.
 unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t, flags: c_int) -> Option<ssize_t> {
     // SAFETY: as the caller guarantees.
     let part = unsafe { slices::one_to_fill(bytes, len) }?;
@@ -107,7 +107,7 @@ unsafe fn one(fd: RawFd, bytes: *mut c_void, len: size_t, flags: c_int) -> Optio
 /// `read(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller guarantees.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssi
 /// `recv(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the caller guarantees.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags:
 /// `recvfrom(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvfrom(
     fd: c_int,
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn recvfrom(
 /// `readv(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     let all = (parts, usize::try_from(count).unwrap_or(usize::MAX));
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> 
 /// `recvmsg(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: as the caller guarantees.
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
 /// `read(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(
     fd: c_int,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn __read_chk(
 /// `recv(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __recv_chk(
     fd: c_int,
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn __recv_chk(
 /// `recvfrom(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __recvfrom_chk(
     fd: c_int,

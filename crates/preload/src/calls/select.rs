@@ -102,7 +102,7 @@ fn bytes(count: c_int) -> usize {
 }
 
 /// # Safety
-/// As for `pselect(2)`, except that non-null sets must be valid.
+/// The contract of `pselect(2)`, except that non-null sets must be valid.
 unsafe fn wait_for(
     count: c_int,
     sets: Sets,
@@ -133,7 +133,7 @@ unsafe fn wait_for(
 /// `pselect(2)`.
 ///
 /// # Safety
-/// As for the system call, except that non-null sets must be valid.
+/// The contract of the system call, except that non-null sets must be valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pselect(
     count: c_int,
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn pselect(
 /// `select(2)`, which writes the remaining time.
 ///
 /// # Safety
-/// As [`pselect`].
+/// The contract of [`pselect`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn select(
     count: c_int,

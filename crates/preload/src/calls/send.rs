@@ -20,7 +20,7 @@ const PLAIN: c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE;
 ///
 /// # Safety
 ///
-/// As for `sendmsg(2)`, except that the memory must be valid.
+/// The contract of `sendmsg(2)`, except that the memory must be valid.
 unsafe fn datagram(
     fd: RawFd,
     parts: &[IoSlice<'_>],
@@ -137,7 +137,7 @@ fn total_sent(sent: usize, more: ssize_t) -> ssize_t {
 /// `write(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
     // SAFETY: as the caller guarantees.
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
 /// `writev(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     let all = (parts, usize::try_from(count).unwrap_or(usize::MAX));
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
 /// `send(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(
     fd: c_int,
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn send(
 /// `sendto(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendto(
     fd: c_int,
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn sendto(
 /// `sendmsg(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !message.is_null() {

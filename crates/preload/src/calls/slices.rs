@@ -7,7 +7,7 @@ use std::io::{IoSlice, IoSliceMut};
 ///
 /// # Safety
 ///
-/// As for `write(2)`, except that the memory must be valid.
+/// The contract of `write(2)`, except that the memory must be valid.
 pub unsafe fn one<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> {
     let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
     // SAFETY: as the caller guarantees.
@@ -18,7 +18,7 @@ pub unsafe fn one<'a>(bytes: *const c_void, len: size_t) -> Option<IoSlice<'a>> 
 ///
 /// # Safety
 ///
-/// As for `read(2)`, except that the memory must be valid.
+/// The contract of `read(2)`, except that the memory must be valid.
 pub unsafe fn one_to_fill<'a>(bytes: *mut c_void, len: size_t) -> Option<IoSliceMut<'a>> {
     let is_any = !bytes.is_null() && len > 0 && len <= isize::MAX as usize;
     // SAFETY: as the caller guarantees.
@@ -40,7 +40,7 @@ unsafe fn parts<'a>(parts: *const iovec, count: usize) -> Option<impl Iterator<I
 }
 
 /// # Safety
-/// As for `writev(2)`, except that the memory must be valid.
+/// The contract of `writev(2)`, except that the memory must be valid.
 pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
     // SAFETY: as the caller guarantees.
     unsafe { parts(array, count) }?
@@ -53,7 +53,7 @@ pub unsafe fn all<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'
 ///
 /// # Safety
 ///
-/// As for `writev(2)`, except that the memory must be valid.
+/// The contract of `writev(2)`, except that the memory must be valid.
 pub unsafe fn of_datagram<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSlice<'a>>> {
     if count == 0 {
         return Some(Vec::new());
@@ -66,7 +66,7 @@ pub unsafe fn of_datagram<'a>(array: *const iovec, count: usize) -> Option<Vec<I
 }
 
 /// # Safety
-/// As for `readv(2)`, except that the memory must be valid.
+/// The contract of `readv(2)`, except that the memory must be valid.
 pub unsafe fn to_fill<'a>(array: *const iovec, count: usize) -> Option<Vec<IoSliceMut<'a>>> {
     // SAFETY: as the caller guarantees.
     unsafe { parts(array, count) }?

@@ -147,7 +147,7 @@ fn of_ms(timeout_ms: c_int) -> Option<Duration> {
 ///
 /// # Safety
 ///
-/// As for `ppoll(2)`; the kernel checks the pointers.
+/// The contract of `ppoll(2)`; the kernel checks the pointers.
 pub unsafe fn poll_at(
     fds: *mut pollfd,
     count: nfds_t,
@@ -171,7 +171,7 @@ pub unsafe fn poll_at(
 /// `epoll_wait(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_wait(
     fd: c_int,
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn epoll_wait(
 /// `epoll_pwait(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_pwait(
     fd: c_int,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn epoll_pwait(
 ///
 /// # Safety
 ///
-/// As for the system call, except that the memory must be valid.
+/// The contract of the system call, except that the memory must be valid.
 unsafe fn wait_in_set(
     fd: RawFd,
     events: (*mut epoll_event, c_int),
@@ -288,7 +288,7 @@ fn join(all: &mut [epoll_event], first: usize) -> usize {
 /// `epoll_pwait2(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_pwait2(
     fd: c_int,
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn epoll_pwait2(
 /// listener itself.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_ctl(
     set: c_int,
@@ -374,7 +374,7 @@ fn limit(timeout: Option<timespec>) -> Result<Option<Duration>> {
 /// `poll(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     let mut time = of_ms(timeout_ms).map(timespec_of);
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int
 /// `ppoll(2)`.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ppoll(
     fds: *mut pollfd,
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn ppoll(
 /// `poll(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __poll_chk(
     fds: *mut pollfd,
@@ -419,7 +419,7 @@ pub unsafe extern "C" fn __poll_chk(
 /// `ppoll(2)` for programs that are compiled with fortification.
 ///
 /// # Safety
-/// As the system call.
+/// The contract of the system call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __ppoll_chk(
     fds: *mut pollfd,

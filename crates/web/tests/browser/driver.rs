@@ -63,8 +63,8 @@ impl Browser {
             "goog:chromeOptions": {"args": arguments},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let made = browser.call("POST", "/session", &capabilities);
-        browser.session = made["sessionId"].as_str().unwrap().to_owned();
+        let session = browser.call("POST", "/session", &capabilities);
+        browser.session = session["sessionId"].as_str().unwrap().to_owned();
         browser
     }
 

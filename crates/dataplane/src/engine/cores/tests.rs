@@ -226,10 +226,10 @@ impl World {
         let mut client =
             Engine::new(Fork(one, other), memory, client, options()).expect("a client");
         let hub = cores[0].hub();
-        let made = cores[0]
+        let shared = cores[0]
             .maker()
             .make(0, "echo", Rights::all(), Arc::default());
-        let (domains, outside) = made.expect("a place");
+        let (domains, outside) = shared.expect("a place");
         for (core, domain) in domains.into_iter().enumerate() {
             assert!(hub.order(core, Order::Attach(Box::new(domain))));
         }

@@ -82,8 +82,8 @@ fn connects_without_a_free_port_keep_to_their_units() {
 fn an_application_with_many_connections_ends_in_several_turns() {
     let mut engine = roomy();
     let life = Arc::new(Life::default());
-    let made = engine.maker().make(0, "large", Rights::all(), life.clone());
-    let (domains, outside) = made.expect("a place");
+    let shared = engine.maker().make(0, "large", Rights::all(), life.clone());
+    let (domains, outside) = shared.expect("a place");
     let mut large = outside.map().expect("mapped");
     domains
         .into_iter()
@@ -120,8 +120,8 @@ fn only_the_application_touches_its_memory_which_ends_with_it() {
     };
     let mut engine = engine(options);
     let life = Arc::new(Life::default());
-    let made = engine.maker().make(0, "short", Rights::all(), life.clone());
-    let (domains, outside) = made.expect("a place");
+    let shared = engine.maker().make(0, "short", Rights::all(), life.clone());
+    let (domains, outside) = shared.expect("a place");
     domains
         .into_iter()
         .for_each(|domain| engine.attach(Box::new(domain)));

@@ -50,11 +50,11 @@ impl Side {
 
     fn attach(&mut self, client: u8) {
         let life = Arc::new(Life::default());
-        let made = self
+        let shared = self
             .engine
             .maker()
             .make(client, "evil", Rights::all(), life.clone());
-        let (domains, outside) = made.expect("a place");
+        let (domains, outside) = shared.expect("a place");
         for domain in domains {
             self.engine.attach(Box::new(domain));
         }
@@ -132,10 +132,10 @@ fn history(seed: u64, options: Options) {
     for side in &mut sides {
         // All places are free at once.
         let maker = side.engine.maker();
-        let made: Vec<_> = (0..MOST_APPLICATIONS)
+        let domains: Vec<_> = (0..MOST_APPLICATIONS)
             .map(|_| maker.make(0, "next", Rights::all(), Arc::default()))
             .collect();
-        let places = made.iter().filter(|made| made.is_ok()).count();
+        let places = domains.iter().filter(|domains| domains.is_ok()).count();
         // Two other applications are guaranteed one place each.
         assert_eq!(places, MOST_APPLICATIONS - 2, "seed {seed}");
     }

@@ -107,7 +107,7 @@ impl NapiThreads {
             .all(|e| listed(e.interface) && e.thread.is_alive())
     }
 
-    /// Starts removing all threads. Each returned thread is to be reverted once it has left.
+    /// Starts removing all threads. The caller reverts each returned thread once it has left.
     pub(super) fn start_removal(&mut self, journal: &mut Journal) -> Vec<NapiThread> {
         let mut leaving: Vec<NapiThread> = self.running.drain(..).map(|e| e.thread).collect();
         for thread in &mut leaving {

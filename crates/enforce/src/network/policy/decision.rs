@@ -14,9 +14,9 @@ pub(in crate::network) struct Decision {
 pub(in crate::network) enum Action {
     /// Nothing to do: it has no victim.
     Nothing,
-    /// All its means are to be reverted.
+    /// Revert all of its means.
     Revert,
-    /// The means are to be applied.
+    /// Apply these means.
     Enforce(MeansSettings),
 }
 

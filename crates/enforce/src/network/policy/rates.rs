@@ -153,7 +153,7 @@ impl Rates {
     /// Part (0.02..=1) of its weight at which its scheduled time and its softirq time together
     /// equal `share`.
     ///
-    /// Of a share F with softirq part s, F − s is left for its tasks. They are billed F − s + c,
+    /// A share F with softirq part s leaves F − s for its tasks. They are billed F − s + c,
     /// where c is the softirq time in their slices. The tasks with uncorrected weights shall have
     /// `others`, V, and are billed V + d, where d is the softirq time in theirs. Weights divide
     /// billed time, so the weight is multiplied by (F − s + c)/F · V/(V + d), whichever tasks

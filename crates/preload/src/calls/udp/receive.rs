@@ -18,7 +18,7 @@ const FEW: usize = 8;
 ///
 /// # Safety
 ///
-/// As for the system call, except that the memory must be valid.
+/// The contract of the system call, except that the memory must be valid.
 pub unsafe fn recvmsg(found: &UdpSocket, message: &mut msghdr, flags: c_int) -> Result<ssize_t> {
     if flags & libc::MSG_ERRQUEUE != 0 {
         // Only the kernel socket has an error queue.

@@ -29,7 +29,7 @@ pub struct Message<'a> {
 ///
 /// # Safety
 ///
-/// As for `sendmsg(2)`, except that the memory must be valid.
+/// The contract of `sendmsg(2)`, except that the memory must be valid.
 pub unsafe fn send(fd: RawFd, message: &Message<'_>) -> Option<Result<ssize_t>> {
     let served = super::served(fd);
     if served.is_none() && message.to.0.is_null() {

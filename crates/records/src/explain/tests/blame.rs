@@ -269,8 +269,9 @@ fn scenes() -> impl Strategy<Value = Scene> {
     let shares = prop::collection::vec(share, 0..8);
     (rows, shares, 0..500u64, 0..500u64).prop_map(|(rows, shares, idle_ms, host_ms)| {
         let each = (1..).zip(&rows).map(|(id, (a, b, c, d, _))| {
-            let made = container(id, &format!("c{id}"));
-            made.caused_on(&[a * 100, b * 100])
+            let record = container(id, &format!("c{id}"));
+            record
+                .caused_on(&[a * 100, b * 100])
                 .charged_on(&[c * 100, d * 100])
         });
         let mut scene = Scene::new(&each.collect::<Vec<_>>());

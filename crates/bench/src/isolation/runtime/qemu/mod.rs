@@ -208,8 +208,8 @@ fn drive(image: &Path, limit: Option<&Limit>) -> String {
 
 /// Makes a drive's file with an empty file system. Blocks are allocated as they are written.
 fn disk(image: &Path, bytes: u64) -> Result<(), BenchError> {
-    let made = File::create(image).and_then(|file| file.set_len(bytes));
-    made.map_err(BenchError::host("make", image))?;
+    let outcome = File::create(image).and_then(|file| file.set_len(bytes));
+    outcome.map_err(BenchError::host("make", image))?;
     run(&format!("mkfs.ext4 -q -F {}", image.display()))?;
     Ok(())
 }
